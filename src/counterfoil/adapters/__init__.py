@@ -1,0 +1,1 @@
+"""Implementations of ports that are not databases, agents or executors: git, blobs."""

@@ -1,0 +1,1 @@
+"""Use cases, settings, and the one place that wires."""

@@ -1,0 +1,1 @@
+"""Ground: errors, clock, ids, canonical JSON, redaction, limits. Knows nothing of runs."""

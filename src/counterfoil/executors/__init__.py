@@ -1,0 +1,1 @@
+"""Commands under keepers, on this machine."""

@@ -1,0 +1,1 @@
+"""Plans of agent tasks: read, judged ready, run through gates, merged."""

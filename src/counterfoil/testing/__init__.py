@@ -1,0 +1,1 @@
+"""Shipped fakes, scripted agents and fault-injecting parts."""
