@@ -144,7 +144,8 @@ class Agent(Protocol):
 
     ``terminal_expected``: without a terminal event nothing has succeeded.
     ``secrets``: names of environment variables that it passes on and that must be redacted.
-    ``environment``: names of variables that it takes over from the runner's environment.
+    ``environment``: names of variables that it takes over from the runner's environment; empty
+    means all of them.
     """
 
     name: str

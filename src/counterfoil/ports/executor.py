@@ -28,10 +28,13 @@ class LaunchSpec:
     """One command to run under a keeper.
 
     ``marker`` is put into the environment of all that it starts (the judged attempt's id).
+    Launches with one marker, or in one worktree, run one after the other: the end of each
+    ends all that carries the marker or works there.
     ``fence`` is unique within ``folder``: one (folder, fence) is started at most once.
     ``env`` is the complete environment. ``stdin`` is a file, ``None`` is an empty one.
     ``quiet_seconds``: how long without a byte of output counts as a hang; ``None`` never.
     ``dead_man_seconds``: how long the keeper goes on when it hears from no runner.
+    ``output_limit_bytes``: who writes more is ended, requested by ``keeper``.
     """
 
     marker: str
@@ -45,6 +48,7 @@ class LaunchSpec:
     quiet_seconds: float | None = None
     dead_man_seconds: float | None = None
     grace_seconds: float = 5.0
+    output_limit_bytes: int = 1 << 30
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +105,11 @@ class Execution(Protocol):
     keeper_pid: int
 
     @property
+    def argv(self) -> tuple[str, ...]:
+        """The command, as it is recorded in the folder."""
+        ...
+
+    @property
     def stdout(self) -> Path: ...
 
     @property
@@ -128,6 +137,10 @@ class Executor(Protocol):
 
     def record(self, folder: Path) -> ExitRecord | None:
         """The exit record in the folder, if one was written."""
+        ...
+
+    def started(self, folder: Path, fence: int) -> bool:
+        """True when a keeper may have started the command under this fence."""
         ...
 
     def fence_off(self, folder: Path, fence: int) -> bool:

@@ -2,9 +2,11 @@
 
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
+from types import MappingProxyType
 from typing import Any, Protocol
 
 Params = Mapping[str, Any]
+NO_PARAMS: Params = MappingProxyType({})
 Row = tuple[Any, ...]
 
 
@@ -38,11 +40,11 @@ class Connection(Protocol):
         """Undo back to the savepoint and drop it."""
         ...
 
-    def run(self, sql: str, params: Params = {}) -> None: ...
+    def run(self, sql: str, params: Params = NO_PARAMS) -> None: ...
 
-    def one(self, sql: str, params: Params = {}) -> Row | None: ...
+    def one(self, sql: str, params: Params = NO_PARAMS) -> Row | None: ...
 
-    def all(self, sql: str, params: Params = {}) -> Sequence[Row]: ...
+    def all(self, sql: str, params: Params = NO_PARAMS) -> Sequence[Row]: ...
 
     def close(self) -> None: ...
 
@@ -70,4 +72,8 @@ class Store(Protocol):
 
     def migrate(self) -> list[str]:
         """Bring the schema up to date under a lock; returns the names that were applied."""
+        ...
+
+    def close(self) -> None:
+        """Close what the store keeps open; its writer is closed before."""
         ...

@@ -1,6 +1,6 @@
 """The repository that a plan works on: worktrees, harvests, merges without a checkout."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -102,12 +102,24 @@ class Workspace(Protocol):
         """
         ...
 
+    def settle(self, path: Path, commit: str) -> None:
+        """Put a worktree of ours onto a commit; ignored files stay. Its work is pinned before."""
+        ...
+
     def merge(self, ours: str, theirs: str, message: str) -> Merged | MergeConflict:
         """Merge two commits into a new commit object; no checkout, no ref."""
         ...
 
     def move_ref(self, ref: str, new: str, old: str | None) -> bool:
         """Compare-and-swap; ``old`` None: the ref must not exist. False: it was elsewhere."""
+        ...
+
+    def delete_ref(self, ref: str, old: str) -> None:
+        """Delete a ref of ours that stands at ``old``; one that does not stays."""
+        ...
+
+    def child_environment(self, base: Mapping[str, str]) -> dict[str, str]:
+        """``base`` without git's own variables, and with what keeps git from asking."""
         ...
 
     def checked_out_at(self, ref: str) -> Path | None:

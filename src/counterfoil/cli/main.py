@@ -1,0 +1,127 @@
+"""The command line: its commands, and how every error becomes a sentence and an exit code."""
+
+import os
+import sys
+from typing import Any, NoReturn
+
+import click
+
+from counterfoil import __version__
+from counterfoil.cli.cmd_db import db
+from counterfoil.cli.cmd_doctor import doctor
+from counterfoil.cli.cmd_plan import plan
+from counterfoil.cli.cmd_run import run
+from counterfoil.cli.cmd_runs import runs
+from counterfoil.cli.cmd_verify import verify
+from counterfoil.cli.exit_codes import MEANINGS, Exit, of_error
+from counterfoil.cli.terminal import close_output, prepare_streams, say
+from counterfoil.cli.words import harmless, harmless_lines
+from counterfoil.core.errors import CounterfoilError
+
+TRACEBACK = "COUNTERFOIL_TRACEBACK"
+"""When this variable is set, an error shows where it happened."""
+
+
+class CommandLine(click.Group):
+    """The top group. Commands return an ``Exit``; whatever they raise is told in one way."""
+
+    def main(self, *args: Any, standalone_mode: bool = True, **extra: Any) -> Any:
+        prepare_streams()
+        if not standalone_mode:
+            return super().main(*args, standalone_mode=False, **extra)
+        sys.exit(self._ended(args, extra))
+
+    def _ended(self, args: tuple[Any, ...], extra: dict[str, Any]) -> Exit:
+        try:
+            code = super().main(*args, standalone_mode=False, **extra)
+            sys.stdout.flush()
+        except BrokenPipeError:
+            close_output()
+            return Exit.NO_READER
+        except BaseException as error:
+            return told(error)
+        return Exit(code or 0)
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """In the order in which they are met."""
+        return list(self.commands)
+
+
+def told(error: BaseException) -> Exit:
+    """Tell an error on stderr and say what the process ends with."""
+    error = _innermost(error)
+    if os.environ.get(TRACEBACK) and not isinstance(error, click.ClickException):
+        import traceback
+
+        say("".join(traceback.format_exception(error)).rstrip())
+    match error:
+        case KeyboardInterrupt() | click.Abort():
+            return Exit.INTERRUPTED
+        case SystemExit():
+            raise error
+        case CounterfoilError():
+            _tell(error.message, error.hint)
+            return of_error(error)
+        case click.UsageError():
+            path = error.ctx.command_path if error.ctx else "counterfoil"
+            _tell(error.format_message(), f"{path} --help")
+            return Exit.USAGE
+        case click.ClickException():
+            _tell(error.format_message(), "")
+            return Exit.USAGE
+        case _:
+            _tell(
+                f"unexpected {type(error).__name__}: {error}",
+                f"{TRACEBACK}=1 shows where it happened; please report it",
+            )
+            return Exit.INTERNAL
+
+
+def _innermost(error: BaseException) -> BaseException:
+    """The error itself, where concurrent work has wrapped the only one into a group."""
+    while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
+        error = error.exceptions[0]
+    return error
+
+
+def _tell(message: str, hint: str) -> None:
+    say(f"error: {harmless_lines(message).strip()}")
+    if hint:
+        say(f"hint: {harmless(hint)}")
+
+
+def _exit_codes() -> str:
+    rows = (f"  {int(code):>3}  {meaning}" for code, meaning in MEANINGS.items())
+    return "\b\nExit codes:\n" + "\n".join(rows)
+
+
+@click.group(
+    "counterfoil",
+    cls=CommandLine,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    epilog=_exit_codes(),
+)
+@click.version_option(__version__, message="counterfoil %(version)s")
+def cli() -> None:
+    """Run a plan of agent work to its end, and keep a record of everything that left.
+
+    A plan is a file of tasks, one JSON object a line. Each task is done by an agent or a command
+    in a git worktree of its own, judged by gates, and merged into a run branch; your checkout is
+    never touched. What happened stays in a ledger: a run that was interrupted goes on from there.
+
+    \b
+    Example:
+      counterfoil plan check plan.jsonl
+      counterfoil run plan.jsonl
+      counterfoil runs show last
+    """
+
+
+for command in (run, runs, plan, verify, db, doctor):
+    cli.add_command(command)
+
+
+def main() -> NoReturn:
+    """The entry point of the installed command."""
+    cli.main(prog_name="counterfoil")
+    raise AssertionError("unreachable: the command line ends the process")

@@ -1,0 +1,79 @@
+"""How output reaches a terminal, a pipe or a file: never a crash, never a stray escape code."""
+
+import json
+import os
+import sys
+from typing import TYPE_CHECKING, Any, TextIO
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.text import Text
+
+WIDTH_OF_FILES = 160
+"""Where output is no terminal, tables may be this wide; ``COLUMNS`` says otherwise."""
+
+
+def prepare_streams() -> None:
+    """Characters that the terminal's encoding lacks are spelled out instead of raising."""
+    for stream in (sys.stdout, sys.stderr):
+        reconfigure = getattr(stream, "reconfigure", None)
+        if reconfigure is not None:
+            reconfigure(errors="backslashreplace")
+
+
+def is_terminal(stream: TextIO) -> bool:
+    """Whether a person reads it on something that can move its cursor."""
+    return stream.isatty() and os.environ.get("TERM", "") not in ("dumb", "unknown")
+
+
+def ascii_only(stream: TextIO) -> bool:
+    return not (stream.encoding or "ascii").lower().replace("-", "").startswith("utf")
+
+
+def console(stream: TextIO | None = None) -> "Console":
+    """A console on stdout that takes text as it is: no markup, no emoji codes, no guessing.
+
+    Only a terminal gets colours, and not with ``NO_COLOR``.
+    """
+    from rich.console import Console
+
+    stream = stream or sys.stdout
+    terminal = is_terminal(stream)
+    width = None if terminal or "COLUMNS" in os.environ else WIDTH_OF_FILES
+    return Console(
+        file=stream,
+        force_terminal=terminal,
+        width=width,
+        markup=False,
+        emoji=False,
+        highlight=False,
+    )
+
+
+def print_line(out: "Console", *parts: "str | Text | tuple[str, str]") -> None:
+    """One line that is never wrapped or cut, so that commands and paths can be copied."""
+    from rich.text import Text
+
+    out.print(Text.assemble(*parts), soft_wrap=True)
+
+
+def print_json(value: Any) -> None:
+    """One JSON document on one line of stdout, at once."""
+    sys.stdout.write(json.dumps(value) + "\n")
+    sys.stdout.flush()
+
+
+def say(text: str) -> None:
+    """A diagnostic line on stderr; nothing happens when nobody reads it any more."""
+    try:
+        sys.stderr.write(text + "\n")
+        sys.stderr.flush()
+    except OSError:
+        return
+
+
+def close_output() -> None:
+    """After the reader has gone: what is still buffered goes nowhere, silently."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 1)
+    os.close(nowhere)

@@ -1,0 +1,135 @@
+"""Follows one run's journal from a thread of its own and shows what is new.
+
+The run is driven elsewhere: a terminal that is slow, stopped or gone never holds it up.
+"""
+
+import contextlib
+import queue
+import threading
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Protocol
+
+from counterfoil.cli.sentences import payload_of
+from counterfoil.cli.tally import Tally
+from counterfoil.core.errors import CounterfoilError
+from counterfoil.ledger.values import EntryRow
+
+if TYPE_CHECKING:
+    from counterfoil.app.plan_runs import RunView
+
+PAGE = 500
+PERIOD_SECONDS = 0.25
+"""How often a run is looked at. Only its own thread waits."""
+
+
+class Source(Protocol):
+    """Where a run is looked up; the house's use cases behind it."""
+
+    def entries(self, run_id: str, since: int) -> Sequence[EntryRow]: ...
+
+    def view(self, run_id: str) -> "RunView": ...
+
+
+class Display(Protocol):
+    """Shows a run while it is driven. All calls come from the watcher's thread.
+
+    ``show`` gets what is new; the view is None when nothing changed since the last call.
+    """
+
+    def show(self, entries: Sequence[EntryRow], view: "RunView | None", tally: Tally) -> None: ...
+
+    def notice(self, text: str) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class Watcher:
+    """``begin`` when the run's row is there, ``notice`` at any time, ``finish`` at the end."""
+
+    def __init__(self, source: Source, display: Display, *, views: bool) -> None:
+        self.tally = Tally()
+        self.run_id = ""
+        self._source = source
+        self._display = display
+        self._views = views
+        self._since = 0
+        self._notices: queue.SimpleQueue[str] = queue.SimpleQueue()
+        self._wake = threading.Event()
+        self._finishing = False
+        self._thread: threading.Thread | None = None
+        self._outdated = True
+        self._deaf = False
+
+    def skip_past(self, run_id: str) -> None:
+        """Count what happened before, without showing it."""
+        while entries := self._source.entries(run_id, self._since):
+            self._count(entries)
+
+    def begin(self, run_id: str) -> None:
+        """Start to follow the run. A second call changes nothing."""
+        if self._thread is None:
+            self.run_id = run_id
+            self._thread = threading.Thread(target=self._follow, name="watcher", daemon=True)
+            self._thread.start()
+
+    def notice(self, text: str) -> None:
+        """Show a line for the operator as soon as possible; never waits."""
+        self._notices.put(text)
+        self._wake.set()
+
+    def finish(self) -> None:
+        """Show what is left, then close the display."""
+        self._finishing = True
+        self._wake.set()
+        if self._thread is not None:
+            self._thread.join()
+        else:
+            self._guard(self._tell_notices)
+
+    def _follow(self) -> None:
+        while not self._finishing:
+            self._look()
+            self._wake.wait(PERIOD_SECONDS)
+            self._wake.clear()
+        self._look()
+        self._guard(self._display.close)
+
+    def _look(self) -> None:
+        """What cannot be read now is looked for again: the driver tells of the same trouble."""
+        self._guard(self._tell_notices)
+        entries: list[EntryRow] = []
+        view = None
+        with contextlib.suppress(CounterfoilError):
+            entries = self._new_entries()
+            self._outdated = self._outdated or bool(entries)
+            if self._views and self._outdated:
+                view = self._source.view(self.run_id)
+                self._outdated = False
+        self._guard(lambda: self._display.show(entries, view, self.tally))
+
+    def _new_entries(self) -> list[EntryRow]:
+        found: list[EntryRow] = []
+        while page := self._source.entries(self.run_id, self._since):
+            self._count(page)
+            found.extend(page)
+            if len(page) < PAGE:
+                break
+        return found
+
+    def _count(self, entries: Sequence[EntryRow]) -> None:
+        for entry in entries:
+            self.tally.add(entry.kind, payload_of(entry))
+        self._since = entries[-1].seq
+
+    def _tell_notices(self) -> None:
+        while not self._notices.empty():
+            self._display.notice(self._notices.get())
+
+    def _guard(self, act: Callable[[], None]) -> None:
+        """Run one act of the display; from the first that fails on, the run goes on unseen."""
+        if self._deaf:
+            return
+        try:
+            act()
+        except OSError:
+            self._deaf = True

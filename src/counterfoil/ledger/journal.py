@@ -1,0 +1,154 @@
+"""The append-only record: gapless and hash-chained, written with the rows it tells of.
+
+Sequence numbers are given out under the lock of the stream's head row, so commit order is
+sequence order and no reader can pass a gap that fills later. The chain covers headers and the
+hash of the body, so that a body can later be withheld and the chain still stands.
+"""
+
+import hashlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from counterfoil.core import codec
+from counterfoil.ledger.events import EventKind
+from counterfoil.ledger.queries import queries
+from counterfoil.ledger.unit import Head, Unit
+from counterfoil.ledger.values import EntryRow, Refusal, RefusalCode, Scope
+from counterfoil.ports.store import Connection
+
+_SQL = queries("journal")
+PAGE = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Cursor:
+    """Where an entry stands: ``<seq>-<first 8 of its hash>`` on the wire."""
+
+    stream: str
+    seq: int
+    hash: str
+
+    def __str__(self) -> str:
+        return f"{self.seq}-{self.hash[:8]}"
+
+
+def genesis(scope: Scope, stream: str) -> str:
+    """The hash before a stream's first entry: it binds the chain to its stream."""
+    return _sha256(f"{scope.tenant_id}\n{scope.workspace_id}\n{stream}")
+
+
+def body_hash(task_id: str | None, attempt_id: str | None, moves: str, payload: str) -> str:
+    return _sha256(f"{task_id or ''}\n{attempt_id or ''}\n{moves}\n{payload}")
+
+
+def chain_hash(previous: str, seq: int, kind: str, at: int, body_sha256: str) -> str:
+    return _sha256(f"{previous}\n{seq}\n{kind}\n{at}\n{body_sha256}")
+
+
+def append(
+    unit: Unit,
+    scope: Scope,
+    stream: str,
+    kind: EventKind,
+    payload: Mapping[str, Any],
+    *,
+    task_id: str | None = None,
+    attempt_id: str | None = None,
+    fence: int | None = None,
+) -> Cursor | Refusal:
+    """Append one entry that tells the unit's state changes since the last one.
+
+    ``fence``: the driver's; ``StaleFence`` when another driver has taken the run since.
+    Raises ``ValueRefused`` when the payload is not of the kind's shape.
+    """
+    head = unit.heads.get((scope, stream)) or _head(unit, scope, stream)
+    if fence is not None and head.fence != fence:
+        return Refusal(
+            RefusalCode.STALE_FENCE,
+            f"{stream} is driven under fence {head.fence}, this driver holds {fence}",
+        )
+    kind.check(payload)
+    body, _paths = unit.redactor.value(dict(payload))
+    text = codec.encode(body)
+    moves = codec.encode([list(move) for move in unit.moves]) if unit.moves else "[]"
+    unit.moves.clear()
+    body_sha256 = body_hash(task_id, attempt_id, moves, text)
+    head.seq += 1
+    head.hash = chain_hash(head.hash, head.seq, kind.name, unit.now, body_sha256)
+    unit.run(
+        _SQL["append"],
+        scope.params(
+            stream=stream,
+            seq=head.seq,
+            kind=kind.name,
+            at=unit.now,
+            task_id=task_id,
+            attempt_id=attempt_id,
+            payload=text,
+            moves=moves,
+            body_sha256=body_sha256,
+            hash=head.hash,
+        ),
+    )
+    return Cursor(stream, head.seq, head.hash)
+
+
+def _head(unit: Unit, scope: Scope, stream: str) -> Head:
+    row = unit.one(_SQL["head"], scope.params(stream=stream))
+    head = (
+        Head(row[0], row[1], row[2], stored=True)
+        if row is not None
+        else Head(0, genesis(scope, stream), None, stored=False)
+    )
+    unit.heads[(scope, stream)] = head
+    return head
+
+
+def write_heads(unit: Unit) -> None:
+    """Store where the unit left each stream. The writer calls it when the unit has returned."""
+    for (scope, stream), head in unit.heads.items():
+        statement = _SQL["advance_head"] if head.stored else _SQL["open_head"]
+        unit.run(statement, scope.params(stream=stream, seq=head.seq, hash=head.hash))
+
+
+def last_entries(unit: Unit) -> list[tuple[Scope, Cursor]]:
+    """The newest entry of each stream that the unit wrote to: the proof of its commit."""
+    return [
+        (scope, Cursor(stream, head.seq, head.hash)) for (scope, stream), head in unit.heads.items()
+    ]
+
+
+def holds(connection: Connection, scope: Scope, cursor: Cursor) -> bool:
+    """True when exactly this entry is in the journal."""
+    row = connection.one(_SQL["entry_hash"], scope.params(stream=cursor.stream, seq=cursor.seq))
+    return row is not None and row[0] == cursor.hash
+
+
+def entries(
+    connection: Connection, scope: Scope, stream: str, *, since: int = 0
+) -> Iterator[EntryRow]:
+    """The entries after ``since``, in order, read in pages."""
+    while True:
+        rows = connection.all(_SQL["since"], scope.params(stream=stream, since=since, most=PAGE))
+        for row in rows:
+            yield EntryRow(*row)
+        if len(rows) < PAGE:
+            return
+        since = rows[-1][3]
+
+
+def streams(connection: Connection, scope: Scope) -> Iterator[Cursor]:
+    """The heads of all streams, by name."""
+    after = ""
+    while True:
+        rows = connection.all(_SQL["streams"], scope.params(after=after, most=PAGE))
+        for row in rows:
+            yield Cursor(*row)
+        if len(rows) < PAGE:
+            return
+        after = rows[-1][0]
+
+
+def _sha256(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()

@@ -1,0 +1,38 @@
+-- name: head
+SELECT h.seq, h.hash, r.fence FROM run_heads h
+LEFT JOIN runs r
+    ON r.id = h.stream AND r.tenant_id = h.tenant_id AND r.workspace_id = h.workspace_id
+WHERE h.tenant_id = :tenant_id AND h.workspace_id = :workspace_id AND h.stream = :stream;
+
+-- name: open_head!
+INSERT INTO run_heads (tenant_id, workspace_id, stream, seq, hash)
+VALUES (:tenant_id, :workspace_id, :stream, :seq, :hash);
+
+-- name: advance_head!
+UPDATE run_heads SET seq = :seq, hash = :hash
+WHERE tenant_id = :tenant_id AND workspace_id = :workspace_id AND stream = :stream;
+
+-- name: append!
+INSERT INTO journal (
+    tenant_id, workspace_id, stream, seq, kind, at, task_id, attempt_id, payload, moves,
+    body_sha256, hash
+) VALUES (
+    :tenant_id, :workspace_id, :stream, :seq, :kind, :at, :task_id, :attempt_id, :payload,
+    :moves, :body_sha256, :hash
+);
+
+-- name: entry_hash
+SELECT hash FROM journal
+WHERE tenant_id = :tenant_id AND workspace_id = :workspace_id
+    AND stream = :stream AND seq = :seq;
+
+-- name: since
+SELECT * FROM journal
+WHERE tenant_id = :tenant_id AND workspace_id = :workspace_id
+    AND stream = :stream AND seq > :since
+ORDER BY seq LIMIT :most;
+
+-- name: streams
+SELECT stream, seq, hash FROM run_heads
+WHERE tenant_id = :tenant_id AND workspace_id = :workspace_id AND stream > :after
+ORDER BY stream LIMIT :most;

@@ -1,0 +1,50 @@
+"""A unit of work: a function of one transaction that returns a value.
+
+A unit may run more than once (alone again, when its group did not commit), so it touches
+nothing but its transaction. A refusal is a value; a unit that returns one leaves nothing.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from counterfoil.core.ids import Ids
+from counterfoil.core.redaction import Redactor
+from counterfoil.ledger.values import Scope
+from counterfoil.ports.store import Connection, Row
+
+T = TypeVar("T")
+
+
+@dataclass(slots=True)
+class Head:
+    """Where a stream stands inside this unit; ``fence`` is its run's, None for other streams."""
+
+    seq: int
+    hash: str
+    fence: int | None
+    stored: bool
+
+
+@dataclass(slots=True)
+class Unit:
+    """What a unit of work sees: the connection, the time of its group, ids, the redactor.
+
+    ``moves`` are the state changes that no journal entry has told yet.
+    """
+
+    connection: Connection
+    now: int
+    ids: Ids
+    redactor: Redactor
+    moves: list[tuple[str, dict[str, Any], dict[str, Any]]] = field(default_factory=list)
+    heads: dict[tuple[Scope, str], Head] = field(default_factory=dict)
+
+    def run(self, sql: str, params: Mapping[str, Any]) -> None:
+        self.connection.run(sql, params)
+
+    def one(self, sql: str, params: Mapping[str, Any]) -> Row | None:
+        return self.connection.one(sql, params)
+
+
+Work = Callable[[Unit], T]

@@ -1,0 +1,222 @@
+"""The group writer: many units of work in one commit, nobody answered before it returned.
+
+Each unit runs in a savepoint of its own. When the engine ends the transaction (disk full, an
+interrupt), the whole group counts as not committed and every unit runs again alone. When a
+commit's reply is lost, the hash of the last entry that the group wrote tells whether it took
+effect: it is looked up, never repeated blindly.
+"""
+
+import asyncio
+import threading
+from collections import deque
+from collections.abc import Callable, Generator
+from typing import Any, Generic, TypeVar, cast
+
+from counterfoil.core.clock import Clock
+from counterfoil.core.errors import StoreUnavailable
+from counterfoil.core.ids import Ids
+from counterfoil.core.redaction import Redactor
+from counterfoil.ledger import journal
+from counterfoil.ledger.unit import Unit, Work
+from counterfoil.ledger.values import Refusal, Scope
+from counterfoil.ports.store import CommitReplyLost, Connection, Store
+
+T = TypeVar("T")
+MOST_IN_A_GROUP = 256
+RECONNECT_SECONDS = 0.25
+
+
+class Pending(Generic[T]):
+    """The answer to come of a unit: ``await`` it on asyncio, or ``wait()`` in a plain thread."""
+
+    __slots__ = ("_done", "_error", "_future", "_loop", "_value", "work")
+
+    def __init__(self, work: Work[T], loop: asyncio.AbstractEventLoop | None) -> None:
+        self.work = work
+        self._loop = loop
+        self._future: asyncio.Future[None] | None = loop.create_future() if loop else None
+        self._done = threading.Lock()
+        self._done.acquire()
+        self._value: T | None = None
+        self._error: BaseException | None = None
+
+    def wait(self) -> T:
+        """Block until the unit's group is durable. Raises what the unit raised."""
+        with self._done:
+            return self._answer()
+
+    def __await__(self) -> Generator[Any, None, T]:
+        if self._future is None:
+            raise RuntimeError("this unit was handed in outside an event loop: use wait()")
+        yield from self._future
+        return self._answer()
+
+    def _answer(self) -> T:
+        if self._error is not None:
+            raise self._error
+        return cast("T", self._value)
+
+    def _settle(self, value: T | None, error: BaseException | None) -> None:
+        self._value, self._error = value, error
+        self._done.release()
+
+    def _wake(self) -> None:
+        if self._future is not None and not self._future.done():
+            self._future.set_result(None)
+
+
+class GroupWriter:
+    """Owns the one writing connection of a process and the thread that uses it."""
+
+    def __init__(self, store: Store, *, clock: Clock, ids: Ids, redactor: Redactor) -> None:
+        self._store = store
+        self._clock = clock
+        self._ids = ids
+        self._redactor = redactor
+        self._waiting: deque[Pending[Any]] = deque()
+        self._arrived = threading.Condition()
+        self._closing = threading.Event()
+        self._trouble = ""
+        self._connection = store.connect()
+        self._thread = threading.Thread(target=self._serve, name="ledger-writer", daemon=True)
+        self._thread.start()
+
+    @property
+    def trouble(self) -> str:
+        """Why nothing can be recorded now; empty while the store takes writes."""
+        return self._trouble
+
+    def submit(self, work: Work[T]) -> Pending[T]:
+        """Hand in a unit. Raises ``StoreUnavailable`` once the writer is closed."""
+        try:
+            loop = asyncio.get_running_loop()
+        except RuntimeError:
+            loop = None
+        pending: Pending[T] = Pending(work, loop)
+        with self._arrived:
+            if self._closing.is_set():
+                raise StoreUnavailable("the ledger is closed")
+            self._waiting.append(pending)
+            self._arrived.notify()
+        return pending
+
+    def close(self) -> None:
+        """Commit what was handed in, then end the thread and the connection."""
+        with self._arrived:
+            self._closing.set()
+            self._arrived.notify()
+        self._thread.join()
+        self._connection.close()
+
+    def _serve(self) -> None:
+        while group := self._next_group():
+            try:
+                with self._store.queue():
+                    self._commit(group)
+            except BaseException as error:  # the queue itself failed: nobody may wait for ever
+                self._answer(group, [(None, error)] * len(group))
+
+    def _next_group(self) -> list[Pending[Any]]:
+        with self._arrived:
+            while not self._waiting and not self._closing.is_set():
+                self._arrived.wait()
+            size = min(len(self._waiting), MOST_IN_A_GROUP)
+            return [self._waiting.popleft() for _ in range(size)]
+
+    def _commit(self, group: list[Pending[Any]]) -> None:
+        answers = self._try(group)
+        if answers is not None:
+            self._answer(group, answers)
+            return
+        for pending in group:
+            alone = self._try([pending])
+            refused = StoreUnavailable(self._trouble or "the store ended the transaction")
+            self._answer([pending], alone or [(None, refused)])
+
+    def _try(self, group: list[Pending[Any]]) -> list[tuple[Any, BaseException | None]] | None:
+        """One transaction. None: the engine ended it, or it is known not to have committed."""
+        connection = self._connection
+        answers: list[tuple[Any, BaseException | None]] = []
+        proofs: list[tuple[Scope, journal.Cursor]] = []
+        try:
+            connection.begin()
+            now = self._clock.now_us()
+            for pending in group:
+                unit = Unit(connection, now, self._ids, self._redactor)
+                answers.append(_run_in_savepoint(connection, pending.work, unit, proofs))
+                if not connection.in_transaction:
+                    raise StoreUnavailable("the engine ended the transaction")
+            connection.commit()
+        except CommitReplyLost as lost:
+            return answers if self._took_effect(proofs, lost) else None
+        except StoreUnavailable as error:
+            self._trouble = error.message
+            connection.rollback()
+            return [(None, error)] if len(group) == 1 else None
+        self._trouble = ""
+        return answers
+
+    def _took_effect(self, proofs: list[tuple[Scope, journal.Cursor]], lost: Exception) -> bool:
+        """Ask a new connection whether the group's last entry is there; wait for the store."""
+        self._trouble = str(lost) or "the reply to a commit was lost"
+        while True:
+            try:
+                self._connection.close()
+                self._connection = self._store.connect()
+                found = bool(proofs) and journal.holds(self._connection, *proofs[-1])
+            except StoreUnavailable as error:
+                self._trouble = error.message
+                if self._closing.wait(RECONNECT_SECONDS):
+                    raise
+            else:
+                self._trouble = ""
+                return found
+
+    def _answer(
+        self, group: list[Pending[Any]], answers: list[tuple[Any, BaseException | None]]
+    ) -> None:
+        loops: dict[asyncio.AbstractEventLoop, list[Pending[Any]]] = {}
+        for pending, (value, error) in zip(group, answers, strict=True):
+            pending._settle(value, error)
+            if pending._loop is not None:
+                loops.setdefault(pending._loop, []).append(pending)
+        for loop, pendings in loops.items():
+            _wake_on(loop, pendings)
+
+
+def _run_in_savepoint(
+    connection: Connection,
+    work: Callable[[Unit], Any],
+    unit: Unit,
+    proofs: list[tuple[Scope, journal.Cursor]],
+) -> tuple[Any, BaseException | None]:
+    connection.savepoint()
+    value: Any = None
+    failure: Exception | None = None
+    try:
+        value = work(unit)
+        if not isinstance(value, Refusal):
+            if unit.moves:
+                raise RuntimeError("a unit moved a row and no journal entry tells of it")
+            journal.write_heads(unit)
+            connection.release()
+            proofs.extend(journal.last_entries(unit))
+            return value, None
+    except StoreUnavailable:
+        raise
+    except Exception as error:
+        failure = error
+    if connection.in_transaction:
+        connection.rollback_to_savepoint()
+    return (None, failure) if failure else (value, None)
+
+
+def _wake_on(loop: asyncio.AbstractEventLoop, pendings: list[Pending[Any]]) -> None:
+    def wake() -> None:
+        for pending in pendings:
+            pending._wake()
+
+    try:
+        loop.call_soon_threadsafe(wake)
+    except RuntimeError:  # the loop is closed: nobody waits there any more
+        return

@@ -1,0 +1,212 @@
+"""Gate 0: the commands that judge a candidate, each under a keeper on a fresh checkout."""
+
+import platform
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from counterfoil.core import codec
+from counterfoil.core.errors import ExecutorError
+from counterfoil.ledger import artifacts, gates
+from counterfoil.ledger.artifacts import Stored
+from counterfoil.ledger.gates import Judged
+from counterfoil.ledger.states import GateResult
+from counterfoil.ledger.unit import Unit
+from counterfoil.ledger.values import AttemptRow, GateRow, Refusal
+from counterfoil.plans import gating
+from counterfoil.plans.context import RunContext
+from counterfoil.plans.control import Control
+from counterfoil.plans.implementing import in_thread, remove_raw_output
+from counterfoil.plans.model import Gate, Task
+from counterfoil.plans.patience import Patience
+from counterfoil.plans.watch import Watch, tail_bytes
+from counterfoil.ports.executor import ExitCause, ExitRecord, LaunchSpec
+from counterfoil.ports.workspace import Merged
+
+MESSAGE_LINES = 40
+MESSAGE_BYTES = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """What the gates said: the rows, and whether a stop came between them."""
+
+    rows: tuple[GateRow, ...] = ()
+    stopped: bool = False
+
+    @property
+    def passed(self) -> bool:
+        return not self.stopped and all(row.result == GateResult.PASS for row in self.rows)
+
+
+def environment_of(gate: Gate) -> str:
+    """What a result holds for besides its tree: the command, its place, its settings, where."""
+    return codec.digest(
+        {
+            "run": list(gate.run),
+            "cwd": gate.cwd,
+            "env": dict(gate.env),
+            "python": platform.python_version(),
+            "machine": f"{platform.system()} {platform.machine()}",
+        }
+    )[:16]
+
+
+@dataclass(frozen=True, slots=True)
+class GateKeeper:
+    """Runs the gates of one run's candidates. A tree that has passed is not judged again."""
+
+    context: RunContext
+    patience: Patience
+    control: Control
+    watch: Watch
+
+    async def judge(self, task: Task, attempt: AttemptRow, merged: Merged) -> Judgement:
+        """Run the task's gates in order until one fails."""
+        if not task.gates:
+            return Judgement()
+        known = await self._known(task.gates, merged.tree)
+        checkout = self.context.folder.checkout(attempt.id, merged.tree)
+        rows: list[GateRow] = []
+        try:
+            if any(gate.name not in known for gate in task.gates):
+                await self._check_out(checkout, merged.commit)
+            for gate in task.gates:
+                if gate.name in known:
+                    row: GateRow | None = await self._reuse(gate, attempt, merged.tree)
+                else:
+                    row = await self._run(gate, attempt, merged.tree, checkout)
+                if row is None:
+                    return Judgement(tuple(rows), stopped=True)
+                rows.append(row)
+                if row.result == GateResult.FAIL:
+                    break
+        finally:
+            if checkout.is_dir():
+                await in_thread(self.context.workspace.remove_worktree, checkout)
+        return Judgement(tuple(rows))
+
+    async def _check_out(self, checkout: Path, commit: str) -> None:
+        workspace = self.context.workspace
+        if checkout.is_dir():  # left behind by a runner that died while it judged
+            await in_thread(workspace.remove_worktree, checkout)
+        await self.patience.insist(lambda: in_thread(workspace.add_worktree, checkout, commit))
+
+    async def _known(self, wanted: Sequence[Gate], tree: str) -> frozenset[str]:
+        ledger, run_id = self.context.ledger, self.context.run_id
+        return await ledger.ask(
+            lambda connection: frozenset(
+                gate.name
+                for gate in wanted
+                if gates.passed(
+                    connection, ledger.scope, run_id, tree, gate.name, environment_of(gate)
+                )
+            )
+        )
+
+    async def _reuse(self, gate: Gate, attempt: AttemptRow, tree: str) -> GateRow:
+        judged = Judged(
+            tree=tree,
+            gate=gate.name,
+            environment=environment_of(gate),
+            command=gate.run,
+            cwd=gate.cwd,
+            exit_code=0,
+            duration_ms=None,
+            reused=True,
+        )
+        return await self._record(attempt, judged, None)
+
+    async def _run(
+        self, gate: Gate, attempt: AttemptRow, tree: str, checkout: Path
+    ) -> GateRow | None:
+        """The gate's row, or None when somebody stopped it."""
+        folder = self._fresh_folder(attempt, gate)
+        spec = LaunchSpec(
+            marker=attempt.id,
+            fence=1,
+            folder=folder,
+            argv=gate.run,
+            cwd=checkout / gate.cwd,
+            env={**self.context.environment, **gate.env},
+            timeout_seconds=gate.timeout_seconds or self.context.limits.gate_timeout,
+            dead_man_seconds=self.context.limits.gate_timeout,
+            grace_seconds=self.context.limits.grace,
+        )
+        try:
+            execution = await self.context.executor.start(spec)
+            record = await self.watch.follow(str(folder), execution, None)
+        except ExecutorError as error:
+            record, said = None, error.message.encode("utf-8", "replace")
+        else:
+            said = await in_thread(_output, folder)
+        if self.control.stopping is not None or (
+            record is not None and record.cause is ExitCause.ENDED
+        ):
+            return None
+        self.context.boundary("gated")
+        judged = self._judged(gate, tree, record, said)
+        stored = None
+        if said:
+            stored = await self.patience.insist(
+                lambda: in_thread(self.context.ledger.keep, said, "log", "text/plain")
+            )
+        row = await self._record(attempt, judged, stored)
+        await in_thread(remove_raw_output, folder)
+        return row
+
+    def _fresh_folder(self, attempt: AttemptRow, gate: Gate) -> Path:
+        """A folder that no keeper has used: a gate that was cut short runs again."""
+        gates_folder = Path(attempt.folder) / "gates"
+        gates_folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        number = len(list(gates_folder.iterdir())) + 1
+        return gates_folder / f"{number:03d}"
+
+    def _judged(self, gate: Gate, tree: str, record: ExitRecord | None, said: bytes) -> Judged:
+        passed = record is not None and record.cause is ExitCause.EXITED and record.exit_code == 0
+        timed_out = record is not None and record.cause is ExitCause.TIMEOUT
+        text = gating.tail(said, MESSAGE_LINES, MESSAGE_BYTES)
+        if record is not None and record.message:
+            text = f"{record.message}\n{text}".strip()
+        fail_class = None if passed else gating.classify(gate.fail_class, timed_out, gate.run, text)
+        return Judged(
+            tree=tree,
+            gate=gate.name,
+            environment=environment_of(gate),
+            command=gate.run,
+            cwd=gate.cwd,
+            exit_code=record.exit_code if record else None,
+            duration_ms=record.duration_ms if record else None,
+            fail_class=fail_class,
+            message=text or "it failed and said nothing",
+            fingerprint=gating.fingerprint(fail_class, gate.run, text) if fail_class else "",
+        )
+
+    async def _record(self, attempt: AttemptRow, judged: Judged, stored: Stored | None) -> GateRow:
+        ledger, driver = self.context.ledger, self.context.driver
+
+        def unit_of_work(unit: Unit) -> GateRow | Refusal:
+            artifact_id = None
+            if stored is not None:
+                kept = artifacts.record(
+                    unit,
+                    ledger.scope,
+                    driver.run_id,
+                    stored,
+                    task_id=attempt.task_id,
+                    attempt_id=attempt.id,
+                    fence=driver.fence,
+                )
+                if isinstance(kept, Refusal):
+                    return kept
+                artifact_id = kept
+            return gates.record(
+                unit, ledger.scope, driver, attempt, judged, output_artifact_id=artifact_id
+            )
+
+        return await self.patience.perform(unit_of_work)
+
+
+def _output(folder: Path) -> bytes:
+    """What the gate said, bounded: its output, then its errors."""
+    return tail_bytes(folder / "stdout") + tail_bytes(folder / "stderr")

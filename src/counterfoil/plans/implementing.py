@@ -1,0 +1,413 @@
+"""One implement attempt: leased, started under a keeper, watched, harvested, judged, ended."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeVar
+
+import anyio.to_thread
+
+from counterfoil.core.errors import AgentUnavailable, ExecutorError, GitFailed, ValueRefused
+from counterfoil.core.ids import ATTEMPT
+from counterfoil.ledger import artifacts, attempts, events, tasks
+from counterfoil.ledger.artifacts import Stored
+from counterfoil.ledger.attempts import End, Lease
+from counterfoil.ledger.events import EventKind
+from counterfoil.ledger.states import AttemptOutcome, Phase, TaskStatus
+from counterfoil.ledger.unit import Unit
+from counterfoil.ledger.values import AttemptRow, Refusal
+from counterfoil.observability import create_attempt_context
+from counterfoil.plans.claims import outside_claims
+from counterfoil.plans.context import RunContext
+from counterfoil.plans.control import Control, Stop
+from counterfoil.plans.course import FAILED_PREFIX, EndCause, Implement
+from counterfoil.plans.model import Task
+from counterfoil.plans.patience import Patience
+from counterfoil.plans.verdict import Facts, Verdict, judge_attempt
+from counterfoil.plans.watch import Watch, whole_report
+from counterfoil.ports.agent import Agent, Brief, ErrorClass, Launch, Report, Usage
+from counterfoil.ports.executor import Execution, ExitRecord, LaunchSpec
+from counterfoil.ports.workspace import Harvest, MergeConflict
+
+T = TypeVar("T")
+MOST_PATHS = 1000
+COMMAND_AGENT = "command"
+GIT_VARIABLES = ("GIT_", "SSH_ASKPASS")
+
+
+async def in_thread(work: Callable[..., T], *arguments: Any) -> T:
+    """Blocking work in a worker thread."""
+    return await anyio.to_thread.run_sync(partial(work, *arguments))
+
+
+@dataclass(frozen=True, slots=True)
+class Implementer:
+    """Carries out implement attempts of one run."""
+
+    context: RunContext
+    patience: Patience
+    control: Control
+    watch: Watch
+
+    async def attempt(self, task: Task, move: Implement, status: str) -> AttemptRow:
+        """Lease and carry out one attempt; returns its row when it has ended.
+
+        ``status``: where the task stands, ready or running.
+        """
+        base = await self.base(task, move)
+        leased = await self._lease(task, move, status, base)
+        self.context.boundary("leased")
+        started = await self._start(task, move, leased)
+        if isinstance(started, Verdict):
+            return await self.settle(task, leased, started, Report())
+        self.context.boundary("started")
+        running = await self.mark_started(leased, started)
+        return await self.finish(task, running, started)
+
+    async def base(self, task: Task, move: Implement) -> str:
+        """The commit to start from: the run branch, with the earlier candidate merged in."""
+        workspace = self.context.workspace
+        head = await self.patience.insist(
+            lambda: in_thread(workspace.resolve, self.context.run_branch)
+        )
+        if head is None:
+            raise GitFailed(
+                f"the run branch {self.context.run_branch} is gone",
+                hint="restore it from the last merge.done entry of the run",
+            )
+        after = move.after
+        if after is None or not after.candidate:
+            return head
+        message = f"{task.title}\n\nThe candidate of {after.id} on the run branch."
+        merged = await self.patience.insist(
+            lambda: in_thread(workspace.merge, head, after.candidate, message)
+        )
+        return after.candidate if isinstance(merged, MergeConflict) else merged.commit
+
+    async def _lease(self, task: Task, move: Implement, status: str, base: str) -> AttemptRow:
+        context = self.context
+        scope, driver = context.ledger.scope, context.driver
+
+        def unit_of_work(unit: Unit) -> AttemptRow | Refusal:
+            identity = create_attempt_context(
+                context.run_id,
+                task.id,
+                Phase.IMPLEMENT,
+                move.ordinal,
+                lambda: unit.ids.new(ATTEMPT),
+            )
+            if status != TaskStatus.RUNNING:
+                moved = tasks.move(unit, scope, driver, task.id, status, TaskStatus.RUNNING)
+                if isinstance(moved, Refusal):
+                    return moved
+            lease = Lease(
+                attempt_id=identity.attempt_id,
+                task_id=task.id,
+                phase=Phase.IMPLEMENT,
+                ordinal=move.ordinal,
+                agent=self.agent_name(task),
+                base=base,
+                folder=str(context.folder.attempt(identity.attempt_id)),
+                worktree=str(context.folder.worktree(task.id)),
+            )
+            return attempts.lease(unit, scope, driver, lease)
+
+        return await self.patience.perform(unit_of_work)
+
+    def agent_name(self, task: Task) -> str:
+        if task.is_command:
+            return COMMAND_AGENT
+        return task.agent or self.context.default_agent
+
+    async def _start(self, task: Task, move: Implement, leased: AttemptRow) -> Execution | Verdict:
+        """The running execution, or why there is none."""
+        worktree, folder = Path(leased.worktree), Path(leased.folder)
+        try:
+            await self.patience.insist(partial(self._place, move, worktree, leased.base))
+            agent = self.context.agents(leased.agent)
+            feedback = await in_thread(self._feedback, move, folder)
+            brief = Brief(
+                task_id=task.id,
+                title=task.title,
+                prompt=task.prompt,
+                run=task.run,
+                worktree=worktree,
+                folder=folder,
+                feedback=feedback,
+                options=task.agent_options,
+            )
+            launch = agent.launch(brief)
+            spec = await in_thread(self._spec, task, leased, agent, launch)
+            return await self.context.executor.start(spec)
+        except AgentUnavailable as error:
+            return _failed(ErrorClass.AGENT_MISSING, error.message)
+        except ValueRefused as error:
+            return _failed(ErrorClass.EXIT, error.message)
+        except ExecutorError as error:
+            return _failed(ErrorClass.CRASH, f"the keeper did not start: {error.message}")
+        except GitFailed as error:
+            return _failed(ErrorClass.WORKSPACE, error.message)
+
+    async def _place(self, move: Implement, worktree: Path, base: str) -> None:
+        """A worktree at the base: a fresh one, or the one in which the retry goes on."""
+        workspace = self.context.workspace
+        if move.after is not None and worktree.is_dir():
+            try:
+                await in_thread(workspace.settle, worktree, base)
+            except GitFailed as error:
+                self.context.notice(f"a fresh worktree for the retry: {error.message}")
+            else:
+                return
+        if worktree.exists():
+            await in_thread(workspace.remove_worktree, worktree)
+        await in_thread(workspace.add_worktree, worktree, base)
+
+    def _feedback(self, move: Implement, folder: Path) -> Path | None:
+        """The failed gate's output, or the failed attempt's own, as a file for the retry."""
+        if move.after is None:
+            return None
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        path = folder / "feedback.txt"
+        path.write_bytes(self._earlier_output(move))
+        return path
+
+    def _earlier_output(self, move: Implement) -> bytes:
+        ledger, gate, after = self.context.ledger, move.failed_gate, move.after
+        assert after is not None
+        if gate is None or gate.output_artifact_id is None:
+            return after.message.encode("utf-8", "replace")
+        artifact_id = gate.output_artifact_id
+        row = ledger.read(
+            lambda connection: artifacts.get(
+                connection, ledger.scope, self.context.run_id, artifact_id
+            )
+        )
+        return ledger.blobs.get(row.sha256) if row else b""
+
+    def _spec(self, task: Task, leased: AttemptRow, agent: Agent, launch: Launch) -> LaunchSpec:
+        folder = Path(leased.folder)
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        stdin = None
+        if launch.stdin:
+            stdin = folder / "stdin"
+            stdin.touch(mode=0o600)
+            stdin.write_bytes(launch.stdin)
+        environment = {**self._inherited(agent), **task.env, **launch.env}
+        for name in agent.secrets:
+            if environment.get(name):
+                self.context.ledger.redactor.register(environment[name])
+        limits = self.context.limits
+        timeout = task.timeout_seconds or limits.task_timeout
+        return LaunchSpec(
+            marker=leased.id,
+            fence=leased.fence,
+            folder=folder,
+            argv=launch.argv,
+            cwd=Path(leased.worktree),
+            env=environment,
+            stdin=stdin,
+            timeout_seconds=timeout,
+            quiet_seconds=launch.quiet_seconds,
+            dead_man_seconds=timeout,
+            grace_seconds=limits.grace,
+        )
+
+    def _inherited(self, agent: Agent) -> dict[str, str]:
+        """What the agent may see of our environment, with what keeps git from asking."""
+        names = frozenset(agent.environment)
+        return {
+            name: value
+            for name, value in self.context.environment.items()
+            if not names or name in names or name.startswith(GIT_VARIABLES)
+        }
+
+    async def mark_started(self, leased: AttemptRow, execution: Execution) -> AttemptRow:
+        ledger, driver = self.context.ledger, self.context.driver
+        return await self.patience.perform(
+            lambda unit: attempts.start(unit, ledger.scope, driver, leased, execution.argv)
+        )
+
+    async def finish(self, task: Task, attempt: AttemptRow, execution: Execution) -> AttemptRow:
+        """Wait for the process, then settle the attempt."""
+        reader = self.context.agents(attempt.agent).reader()
+        record = await self.watch.follow(attempt.id, execution, reader)
+        self.context.boundary("exited")
+        return await self.settle_record(task, attempt, record)
+
+    async def settle_record(
+        self, task: Task, attempt: AttemptRow, record: ExitRecord | None
+    ) -> AttemptRow:
+        """Read all that was said, harvest all that was done, judge, and end the attempt."""
+        folder = Path(attempt.folder)
+        if record is None:
+            await self.sweep(attempt)
+        agent = self.context.agents(attempt.agent)
+        report = await in_thread(whole_report, folder / "stdout", folder / "stderr", agent.reader())
+        harvest, trouble = await self.harvest(task, attempt)
+        verdict = judge_attempt(
+            Facts(
+                exit=record,
+                report=report,
+                terminal_expected=agent.terminal_expected,
+                empty=harvest.empty if harvest else None,
+            )
+        )
+        return await self.settle(task, attempt, verdict, report, record, harvest, trouble)
+
+    async def sweep(self, attempt: AttemptRow) -> None:
+        """End what an attempt without a keeper left. Raises ``ExecutorError`` without proof."""
+        swept = await self.context.executor.sweep(
+            attempt.id, Path(attempt.worktree), attempt.created_at
+        )
+        if not swept.empty:
+            left = ", ".join(f"{note.pid} {note.command}" for note in swept.survivors)
+            raise ExecutorError(
+                f"processes of {attempt.id} could not be ended: {left}",
+                hint="end them by hand; nothing is started again before",
+            )
+
+    async def harvest(self, task: Task, attempt: AttemptRow) -> tuple[Harvest | None, str]:
+        """The attempt's work pinned under its ref, or why it could not be measured."""
+        workspace = self.context.workspace
+        message = f"{task.title}\n\nCounterfoil-Attempt: {attempt.id}"
+        try:
+            return await self.patience.insist(
+                lambda: in_thread(
+                    workspace.harvest,
+                    Path(attempt.worktree),
+                    attempt.base,
+                    self.context.pin(attempt.id),
+                    message,
+                )
+            ), ""
+        except GitFailed as error:
+            return None, error.message
+
+    async def settle(
+        self,
+        task: Task,
+        attempt: AttemptRow,
+        verdict: Verdict,
+        report: Report,
+        record: ExitRecord | None = None,
+        harvest: Harvest | None = None,
+        trouble: str = "",
+        end_cause: EndCause | None = None,
+    ) -> AttemptRow:
+        """End the attempt in one commit, with its output stored before."""
+        self.context.boundary("harvested")
+        outputs = await self.patience.insist(lambda: in_thread(self._keep_output, attempt))
+        ledger, driver = self.context.ledger, self.context.driver
+        cause = end_cause or _end_cause(verdict, record)
+        end = self._end(task, verdict, report, record, harvest, trouble, cause)
+
+        def unit_of_work(unit: Unit) -> AttemptRow | Refusal:
+            for stored in outputs:
+                kept = artifacts.record(
+                    unit,
+                    ledger.scope,
+                    driver.run_id,
+                    stored,
+                    task_id=task.id,
+                    attempt_id=attempt.id,
+                    fence=driver.fence,
+                )
+                if isinstance(kept, Refusal):
+                    return kept
+            return attempts.end(unit, ledger.scope, driver, attempt, end)
+
+        ended = await self.patience.perform(unit_of_work)
+        await in_thread(remove_raw_output, Path(attempt.folder))
+        return ended
+
+    def _keep_output(self, attempt: AttemptRow) -> list[Stored]:
+        folder = Path(attempt.folder)
+        return [
+            self.context.ledger.keep_file(folder / name, "log", meta={"name": name})
+            for name in ("stdout", "stderr")
+            if (folder / name).exists() and (folder / name).stat().st_size
+        ]
+
+    def _end(
+        self,
+        task: Task,
+        verdict: Verdict,
+        report: Report,
+        record: ExitRecord | None,
+        harvest: Harvest | None,
+        trouble: str,
+        end_cause: str,
+    ) -> End:
+        notes = (*(harvest.notes if harvest else ()), *((trouble,) if trouble else ()))
+        return End(
+            outcome=verdict.outcome,
+            end_cause=end_cause,
+            message=verdict.message,
+            error_class=str(verdict.error_class or ""),
+            exit=record,
+            report=report,
+            candidate=harvest.commit if harvest and not harvest.empty else "",
+            tree=harvest.tree if harvest else "",
+            duration_ms=record.duration_ms if record else None,
+            duration_reason="" if record else "the keeper left no record",
+            notes=notes,
+            payloads=(*_usages(report), *_diff(task, harvest)),
+        )
+
+
+def _failed(error_class: ErrorClass, message: str) -> Verdict:
+    return Verdict(AttemptOutcome.FAILED, error_class, message)
+
+
+def _end_cause(verdict: Verdict, record: ExitRecord | None) -> str:
+    if record is not None and record.requested_by == Stop.SHUTDOWN:
+        return EndCause.SHUTDOWN
+    if verdict.error_class is not None and verdict.outcome is AttemptOutcome.FAILED:
+        return f"{FAILED_PREFIX}{verdict.error_class}"
+    if record is None:
+        return EndCause.KEEPER_LOST
+    return EndCause.FINISHED
+
+
+def _usages(report: Report) -> list[tuple[EventKind, dict[str, Any]]]:
+    return [(events.TASK_USAGE, _usage(usage)) for usage in report.usage]
+
+
+def _usage(usage: Usage) -> dict[str, Any]:
+    return {
+        "model": usage.model,
+        "inputTokens": usage.input_tokens,
+        "outputTokens": usage.output_tokens,
+        "cacheReadTokens": usage.cache_read_tokens,
+        "cacheWriteTokens": usage.cache_write_tokens,
+        "cost": usage.cost,
+        "currency": usage.currency,
+        "costSource": usage.cost_source,
+    }
+
+
+def _diff(task: Task, harvest: Harvest | None) -> list[tuple[EventKind, dict[str, Any]]]:
+    """The measured change; nothing at all when it could not be measured."""
+    if harvest is None:
+        return []
+    paths = [change.path for change in harvest.files]
+    payload: dict[str, Any] = {
+        "filesTouched": paths[:MOST_PATHS],
+        "insertions": harvest.insertions,
+        "deletions": harvest.deletions,
+    }
+    optional = {
+        "binary": [one.path for one in harvest.files if one.insertions is None][:MOST_PATHS],
+        "outsideClaims": list(outside_claims(paths, task.files))[:MOST_PATHS],
+        "truncated": len(paths) > MOST_PATHS,
+    }
+    return [
+        (events.TASK_DIFF, payload | {name: value for name, value in optional.items() if value})
+    ]
+
+
+def remove_raw_output(folder: Path) -> None:
+    """The raw output is the one place before redaction: it goes once it is harvested."""
+    for name in ("stdout", "stderr", "stdin", "spec.json", "feedback.txt"):
+        (folder / name).unlink(missing_ok=True)

@@ -1,0 +1,105 @@
+"""Waits for a command under its keeper while reading what it says.
+
+Output is read from the spooled file in bounded pieces; the file is the truth, so a reader that
+comes later (after a crash) reads the same from the start.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import anyio
+import anyio.to_thread
+
+from counterfoil.core.clock import Clock
+from counterfoil.core.limits import MAX_LINE_BYTES
+from counterfoil.core.lines import FileTail, LineFramer
+from counterfoil.plans.control import Control
+from counterfoil.plans.verdict import FINISHED
+from counterfoil.ports.agent import Reader, Report
+from counterfoil.ports.executor import Execution, Executor, ExitRecord
+
+LOOK_SECONDS = 0.25
+TAIL_BYTES = 64 * 1024
+
+
+@dataclass(slots=True)
+class Watch:
+    """Follows one execution to its end."""
+
+    executor: Executor
+    control: Control
+    clock: Clock
+    linger_seconds: float
+
+    async def follow(
+        self, name: str, execution: Execution, reader: Reader | None
+    ) -> ExitRecord | None:
+        """The exit record, or None when the keeper died without one.
+
+        A process that stays after its terminal event is asked to end after ``linger_seconds``.
+        """
+        self.control.live[name] = execution
+        try:
+            async with anyio.create_task_group() as group:
+                group.start_soon(self._look, execution, reader)
+                record = await execution.wait()
+                group.cancel_scope.cancel()
+            return record
+        finally:
+            self.control.live.pop(name, None)
+
+    async def _look(self, execution: Execution, reader: Reader | None) -> None:
+        said = Transcript(execution.stdout, reader) if reader else None
+        finished_at: float | None = None
+        while True:
+            self.executor.heard(execution.folder)
+            if said is not None:
+                await anyio.to_thread.run_sync(said.read_on)
+                if reader is not None and reader.finished:
+                    finished_at = finished_at or self.clock.monotonic()
+            if finished_at and self.clock.monotonic() - finished_at > self.linger_seconds:
+                await execution.end(FINISHED)
+                finished_at = None
+                said = None
+                reader = None
+            await anyio.sleep(LOOK_SECONDS)
+
+
+class Transcript:
+    """Feeds a reader with the lines of a growing file."""
+
+    def __init__(self, path: Path, reader: Reader) -> None:
+        self._tail = FileTail(path, 0)
+        self._framer = LineFramer(MAX_LINE_BYTES)
+        self._reader = reader
+
+    def read_on(self) -> None:
+        """Feed what has come since."""
+        for chunk in self._tail.chunks():
+            for line in self._framer.feed(chunk):
+                self._reader.feed(line.data)
+
+    def finish(self) -> None:
+        """Feed the rest, a torn last line included."""
+        self.read_on()
+        rest = self._framer.rest()
+        if rest is not None:
+            self._reader.feed(rest.data)
+
+
+def whole_report(stdout: Path, stderr: Path, reader: Reader) -> Report:
+    """Read a finished execution's output from its start with a fresh reader."""
+    if stdout.exists():
+        Transcript(stdout, reader).finish()
+    return reader.report(tail_bytes(stderr))
+
+
+def tail_bytes(path: Path, most: int = TAIL_BYTES) -> bytes:
+    """The last bytes of a file; none when it is not there."""
+    try:
+        with path.open("rb") as file:
+            file.seek(0, 2)
+            file.seek(max(0, file.tell() - most))
+            return file.read(most)
+    except FileNotFoundError:
+        return b""

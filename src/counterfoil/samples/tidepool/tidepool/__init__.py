@@ -1,0 +1,1 @@
+"""When is the water low enough to walk to the tide pools?"""

@@ -1,0 +1,189 @@
+"""SQLite behind the store seam: one file, WAL, synced commits, processes in a queue.
+
+SQLite's own lock is unfair between processes, so writers queue on a lock file beside the
+database. Readers never queue.
+"""
+
+import fcntl
+import os
+import re
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+
+import apsw
+
+from counterfoil.core.errors import StoreError, StoreUnavailable
+from counterfoil.ledger import schema
+from counterfoil.ports.store import NO_PARAMS, Params, Row
+
+_BUSY_MILLISECONDS = 10_000
+_ONLY_HERE = re.compile(r"/\*sqlite (.*?)\*/", re.DOTALL)
+_REFUSALS: tuple[type[apsw.Error], ...] = (
+    apsw.FullError,
+    apsw.IOError,
+    apsw.CantOpenError,
+    apsw.BusyError,
+    apsw.ReadOnlyError,
+    apsw.InterruptError,
+    apsw.NoMemError,
+    apsw.CorruptError,
+    apsw.NotADBError,
+)
+
+
+@cache
+def _own(sql: str) -> str:
+    """The statement with the parts that are for this engine only."""
+    return _ONLY_HERE.sub(r"\1", sql)
+
+
+class SqliteConnection:
+    """One connection; used by one thread at a time."""
+
+    def __init__(self, path: Path, *, read_only: bool = False, synchronous: str = "FULL") -> None:
+        with _translated(path):
+            self._path = path
+            self._connection = apsw.Connection(str(path))
+            self._connection.set_busy_timeout(_BUSY_MILLISECONDS)
+            for pragma in ("journal_mode=WAL", f"synchronous={synchronous}", "fullfsync=1"):
+                self._connection.execute(f"PRAGMA {pragma}")
+            if read_only:
+                self._connection.execute("PRAGMA query_only=1")
+            self._execute = self._connection.execute
+
+    @property
+    def in_transaction(self) -> bool:
+        return self._connection.in_transaction
+
+    def begin(self) -> None:
+        self.run("BEGIN IMMEDIATE")
+
+    def commit(self) -> None:
+        self.run("COMMIT")
+
+    def rollback(self) -> None:
+        if self._connection.in_transaction:
+            self.run("ROLLBACK")
+
+    def savepoint(self) -> None:
+        self.run("SAVEPOINT unit")
+
+    def release(self) -> None:
+        self.run("RELEASE unit")
+
+    def rollback_to_savepoint(self) -> None:
+        self.run("ROLLBACK TO unit; RELEASE unit")
+
+    def run(self, sql: str, params: Params = NO_PARAMS) -> None:
+        try:
+            self._execute(_own(sql), params or None)
+        except apsw.Error as error:
+            raise _translate(error, self._path) from error
+
+    def one(self, sql: str, params: Params = NO_PARAMS) -> Row | None:
+        try:
+            rows = self._execute(_own(sql), params or None).fetchall()
+        except apsw.Error as error:
+            raise _translate(error, self._path) from error
+        return rows[0] if rows else None
+
+    def all(self, sql: str, params: Params = NO_PARAMS) -> Sequence[Row]:
+        try:
+            return self._execute(_own(sql), params or None).fetchall()
+        except apsw.Error as error:
+            raise _translate(error, self._path) from error
+
+    def close(self) -> None:
+        self._connection.close()
+
+
+class SqliteStore:
+    """A ledger in one file. ``synchronous`` is SQLite's own word (FULL survives power loss)."""
+
+    engine = "sqlite"
+
+    def __init__(self, path: Path, *, synchronous: str = "FULL") -> None:
+        self.path = path
+        self._synchronous = synchronous
+        self._readers: list[SqliteConnection] = []
+        self._guard = threading.Lock()
+        self._queue_file: int | None = None
+
+    def connect(self) -> SqliteConnection:
+        return SqliteConnection(self.path, synchronous=self._synchronous)
+
+    @contextmanager
+    def snapshot(self) -> Iterator[SqliteConnection]:
+        """A reader that sees one state; it is kept for the next reader afterwards."""
+        with self._guard:
+            reader = self._readers.pop() if self._readers else None
+        if reader is None:
+            reader = SqliteConnection(self.path, read_only=True)
+        try:
+            reader.run("BEGIN")
+            reader.one("SELECT 1 FROM meta LIMIT 1")
+            yield reader
+            reader.rollback()
+        except BaseException:
+            reader.close()
+            raise
+        with self._guard:
+            self._readers.append(reader)
+
+    @contextmanager
+    def queue(self) -> Iterator[None]:
+        if self._queue_file is None:
+            self._queue_file = self._open_queue_file()
+        fcntl.flock(self._queue_file, fcntl.LOCK_EX)
+        try:
+            yield
+        finally:
+            fcntl.flock(self._queue_file, fcntl.LOCK_UN)
+
+    def migrate(self) -> list[str]:
+        with self.queue():
+            connection = self.connect()
+            try:
+                return schema.migrate(connection)
+            finally:
+                connection.close()
+
+    def close(self) -> None:
+        """Close the kept readers and the queue's file."""
+        with self._guard:
+            while self._readers:
+                self._readers.pop().close()
+        if self._queue_file is not None:
+            os.close(self._queue_file)
+            self._queue_file = None
+
+    def _open_queue_file(self) -> int:
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            return os.open(f"{self.path}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            raise StoreUnavailable(
+                f"the ledger's folder cannot be used: {error}",
+                hint=f"make {self.path.parent} writable or name another ledger",
+            ) from error
+
+
+def _translate(error: apsw.Error, path: Path) -> StoreError:
+    if isinstance(error, apsw.FullError):
+        return StoreUnavailable(
+            f"the disk of {path} is full", hint="free some space: the work goes on by itself"
+        )
+    if isinstance(error, _REFUSALS):
+        return StoreUnavailable(f"{path}: {error}", hint="see that the file and disk are usable")
+    return StoreError(f"{path}: {error}")
+
+
+@contextmanager
+def _translated(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except apsw.Error as error:
+        raise _translate(error, path) from error
