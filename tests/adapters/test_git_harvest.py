@@ -296,7 +296,7 @@ def test_a_change_as_young_as_the_index_is_not_missed(attempt):
     attempt.repo.git("config", "core.trustctime", "false")
     attempt.repo.git("config", "core.checkStat", "minimal")
     file, index = attempt.path / "a.txt", attempt.admin("index")
-    stamp = (file.stat().st_mtime_ns // 10**9) * 10**9
+    stamp = (file.stat().st_mtime_ns // 10**9 - 100) * 10**9
     os.utime(file, ns=(stamp, stamp))
     attempt.git("update-index", "--refresh")
     os.utime(index, ns=(stamp, stamp))
@@ -334,9 +334,10 @@ def test_an_unfinished_merge_is_noted_and_taken_as_it_stands(attempt):
 
 
 def test_a_file_that_cannot_be_read_is_noted_and_the_rest_is_kept(attempt):
-    if os.geteuid() == 0:
-        pytest.skip("root reads every file")
-    attempt.write("locked.txt", "l\n").chmod(0)
+    locked = attempt.write("locked.txt", "l\n")
+    locked.chmod(0)
+    if os.access(locked, os.R_OK):
+        pytest.skip("this user reads every file")
     attempt.write("new.txt", "n\n")
     found = attempt.harvest()
     assert paths(found) == ["new.txt"]

@@ -20,9 +20,9 @@ from counterfoil.cli.words import count, harmless
 )
 @json_option()
 def doctor(repo: Path | None, as_json: bool) -> Exit:
-    """Look whether this machine has what runs need: git, the ledger, agents, a repository.
+    """Look whether this machine has what runs need.
 
-    Every check that fails comes with the way out; the exit code is then 1.
+    Git, the ledger, the agents, a repository. Every check that fails comes with the way out; the exit code is then 1.
 
     \b
     Example:

@@ -53,7 +53,9 @@ def runs() -> None:
 @ledger_option
 @json_option()
 def list_(most: int, ledger: Path | None, as_json: bool) -> Exit:
-    """List runs, the newest first: what was run, where it stands, when it began, how long it took.
+    """List runs, the newest first.
+
+    Each with what was run, where it stands, when it began, and how long it took.
 
     \b
     Example:
@@ -90,7 +92,7 @@ def show(
     ledger: Path | None,
     as_json: bool,
 ) -> Exit:
-    """Show a run: each task with its state and why it is there, the run branch, and what to do next.
+    """Show a run: its tasks, why each stands where it does, what comes next.
 
     With --task, one task with its attempts and the gates that judged them. With --output, what
     an attempt's process printed, after redaction: as it was recorded when written to a file or a
@@ -149,7 +151,9 @@ def events(
     ledger: Path | None,
     as_json: bool,
 ) -> Exit:
-    """Print a run's journal: everything that happened, in order, with its sequence number.
+    """Print a run's journal.
+
+    Everything that happened, in order, each entry with its sequence number.
 
     \b
     Example:
@@ -184,9 +188,9 @@ _SHOWN_AS_JSON = json_option("One JSON object for each journal entry, and one th
 @_SHOWN_AS_JSON
 @plain_option
 def recover(run: str, ledger: Path | None, as_json: bool, plain: bool) -> Exit:
-    """Take up a run whose process is gone: after a crash, a reboot, or SIGTERM.
+    """Take up a run whose process is gone.
 
-    Attempts that are still at work are adopted, those that ended meanwhile are judged, and the
+    After a crash, a reboot, or SIGTERM. Attempts that are still at work are adopted, those that ended meanwhile are judged, and the
     rest of the plan goes on. A run that another process drives is refused.
 
     \b
@@ -214,9 +218,9 @@ def recover(run: str, ledger: Path | None, as_json: bool, plain: bool) -> Exit:
 def resume(
     run: str, concurrency: int | None, ledger: Path | None, as_json: bool, plain: bool
 ) -> Exit:
-    """Go on with a run that is paused: by Ctrl-C, or by trouble that had to pass first.
+    """Go on with a run that is paused.
 
-    Work that was kept is taken up where it was left.
+    By Ctrl-C, or by trouble that had to pass first. Work that was kept is taken up where it was left.
 
     \b
     Example:
@@ -241,9 +245,9 @@ def resume(
 @ledger_option
 @json_option()
 def land(run: str, into: str | None, ledger: Path | None, as_json: bool) -> Exit:
-    """Merge a run's branch into a branch of yours, as one explicit act.
+    """Merge a run's branch into a branch of yours.
 
-    Until then, nothing of the run is on any branch but its own.
+    One explicit act: until then, nothing of the run is on any branch but its own.
 
     \b
     Example:

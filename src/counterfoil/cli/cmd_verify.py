@@ -1,7 +1,6 @@
 """``verify``: prove that the ledger is what was recorded."""
 
 import re
-from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,6 +13,8 @@ from counterfoil.cli.terminal import console, print_json, print_line
 from counterfoil.cli.words import count, harmless
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from rich.console import Console
 
     from counterfoil.ledger.verify import Findings
@@ -33,9 +34,9 @@ _HEAD = re.compile(r"(?:(?P<run>[^=]+)=)?(?P<cursor>\d+-[0-9a-f]{8})")
 @ledger_option
 @json_option()
 def verify(run: str | None, heads: tuple[str, ...], ledger: Path | None, as_json: bool) -> Exit:
-    """Prove that the ledger is what was recorded: one run, or everything.
+    """Prove that the ledger is what was recorded.
 
-    Walks each chain of the journal, compares every row with what the journal says of it, and
+    One run, or everything: walks each chain of the journal, compares every row with what the journal says of it, and
     hashes every artifact again. That nothing was cut off the end of a chain can only be proven
     against a head that you kept elsewhere: each result names its head, and --head takes it. The
     exit code is 1 when something is not as it was recorded.

@@ -2,6 +2,7 @@
 
 import os
 import sys
+from collections.abc import Sequence
 from typing import Any, NoReturn
 
 import click
@@ -25,15 +26,22 @@ TRACEBACK = "COUNTERFOIL_TRACEBACK"
 class CommandLine(click.Group):
     """The top group. Commands return an ``Exit``; whatever they raise is told in one way."""
 
-    def main(self, *args: Any, standalone_mode: bool = True, **extra: Any) -> Any:
-        prepare_streams()
+    def main(
+        self,
+        args: Sequence[str] | None = None,
+        prog_name: str | None = None,
+        complete_var: str | None = None,
+        standalone_mode: bool = True,
+        **extra: Any,
+    ) -> Any:
         if not standalone_mode:
-            return super().main(*args, standalone_mode=False, **extra)
-        sys.exit(self._ended(args, extra))
+            return super().main(args, prog_name, complete_var, standalone_mode=False, **extra)
+        sys.exit(self._ended(args, prog_name, complete_var, **extra))
 
-    def _ended(self, args: tuple[Any, ...], extra: dict[str, Any]) -> Exit:
+    def _ended(self, *given: Any, **extra: Any) -> Exit:
+        prepare_streams()
         try:
-            code = super().main(*args, standalone_mode=False, **extra)
+            code = super().main(*given, standalone_mode=False, **extra)
             sys.stdout.flush()
         except BrokenPipeError:
             close_output()

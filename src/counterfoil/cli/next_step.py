@@ -1,6 +1,5 @@
 """Where to go from here: the one command that a run's state asks for."""
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -62,8 +61,5 @@ def log_command(view: "RunView", commands: Commands) -> str:
 
 
 def _worst(view: "RunView") -> str | None:
-    good: Iterable[str] = ("", AttemptOutcome.SUCCEEDED, AttemptOutcome.NO_CHANGE)
-    for attempt in reversed(view.attempts):
-        if attempt.outcome not in good:
-            return attempt.task_id
-    return None
+    bad = (AttemptOutcome.FAILED, AttemptOutcome.UNKNOWN)
+    return next((one.task_id for one in reversed(view.attempts) if one.outcome in bad), None)

@@ -1,4 +1,4 @@
-"""Journal entries as sentences for people, one teller for each kind, and as objects for programs."""
+"""Journal entries as sentences for people, one teller a kind, and as objects for programs."""
 
 import json
 from collections.abc import Callable, Mapping

@@ -11,6 +11,7 @@ from counterfoil.ledger.states import AttemptStatus, TaskStatus
 from counterfoil.ledger.values import AttemptRow, TaskRow
 
 if TYPE_CHECKING:
+    from rich.console import OverflowMethod
     from rich.table import Table
 
     from counterfoil.app.plan_runs import RunView
@@ -91,7 +92,7 @@ def table(lines: Sequence[TaskLine], *, width: int, ascii_only: bool, one_line: 
     from rich.table import Table
     from rich.text import Text
 
-    overflow = "crop" if ascii_only else "ellipsis"
+    overflow: OverflowMethod = "crop" if ascii_only else "ellipsis"
     grid = Table.grid(padding=(0, 1), expand=one_line)
     grid.add_column(no_wrap=True)
     grid.add_column(

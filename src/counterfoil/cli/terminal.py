@@ -3,7 +3,7 @@
 import json
 import os
 import sys
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, IO, Any
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -21,16 +21,21 @@ def prepare_streams() -> None:
             reconfigure(errors="backslashreplace")
 
 
-def is_terminal(stream: TextIO) -> bool:
+def is_terminal(stream: IO[str]) -> bool:
     """Whether a person reads it on something that can move its cursor."""
     return stream.isatty() and os.environ.get("TERM", "") not in ("dumb", "unknown")
 
 
-def ascii_only(stream: TextIO) -> bool:
-    return not (stream.encoding or "ascii").lower().replace("-", "").startswith("utf")
+def ascii_only(stream: IO[str]) -> bool:
+    return (
+        not (getattr(stream, "encoding", None) or "ascii")
+        .lower()
+        .replace("-", "")
+        .startswith("utf")
+    )
 
 
-def console(stream: TextIO | None = None) -> "Console":
+def console(stream: IO[str] | None = None) -> "Console":
     """A console on stdout that takes text as it is: no markup, no emoji codes, no guessing.
 
     Only a terminal gets colours, and not with ``NO_COLOR``.

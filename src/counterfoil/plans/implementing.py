@@ -1,6 +1,6 @@
 """One implement attempt: leased, started under a keeper, watched, harvested, judged, ended."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -61,9 +61,10 @@ class Implementer:
         started = await self._start(task, move, leased)
         if isinstance(started, Verdict):
             return await self.settle(task, leased, started, Report())
+        execution, argv = started
         self.context.boundary("started")
-        running = await self.mark_started(leased, started)
-        return await self.finish(task, running, started)
+        running = await self.mark_started(leased, argv)
+        return await self.finish(task, running, execution)
 
     async def base(self, task: Task, move: Implement) -> str:
         """The commit to start from: the run branch, with the earlier candidate merged in."""
@@ -120,8 +121,10 @@ class Implementer:
             return COMMAND_AGENT
         return task.agent or self.context.default_agent
 
-    async def _start(self, task: Task, move: Implement, leased: AttemptRow) -> Execution | Verdict:
-        """The running execution, or why there is none."""
+    async def _start(
+        self, task: Task, move: Implement, leased: AttemptRow
+    ) -> tuple[Execution, tuple[str, ...]] | Verdict:
+        """The running execution and its argv, or why there is none."""
         worktree, folder = Path(leased.worktree), Path(leased.folder)
         try:
             await self.patience.insist(partial(self._place, move, worktree, leased.base))
@@ -139,7 +142,7 @@ class Implementer:
             )
             launch = agent.launch(brief)
             spec = await in_thread(self._spec, task, leased, agent, launch)
-            return await self.context.executor.start(spec)
+            return await self.context.executor.start(spec), launch.argv
         except AgentUnavailable as error:
             return _failed(ErrorClass.AGENT_MISSING, error.message)
         except ValueRefused as error:
@@ -222,10 +225,11 @@ class Implementer:
             if not names or name in names or name.startswith(GIT_VARIABLES)
         }
 
-    async def mark_started(self, leased: AttemptRow, execution: Execution) -> AttemptRow:
+    async def mark_started(self, leased: AttemptRow, argv: Sequence[str] = ()) -> AttemptRow:
+        """The attempt runs; ``argv`` is not known of an adopted one."""
         ledger, driver = self.context.ledger, self.context.driver
         return await self.patience.perform(
-            lambda unit: attempts.start(unit, ledger.scope, driver, leased, execution.argv)
+            lambda unit: attempts.start(unit, ledger.scope, driver, leased, argv)
         )
 
     async def finish(self, task: Task, attempt: AttemptRow, execution: Execution) -> AttemptRow:

@@ -48,7 +48,7 @@ class Settler:
             if execution is not None:
                 mine = await self._hand_over(attempt)
                 if mine.status == AttemptStatus.LEASED:
-                    mine = await self.implementer.mark_started(mine, execution)
+                    mine = await self.implementer.mark_started(mine)
                 return await self.implementer.finish(task, mine, execution)
             if executor.fence_off(folder, attempt.fence + 1):
                 return await self._give_up(task, attempt)

@@ -105,11 +105,6 @@ class Execution(Protocol):
     keeper_pid: int
 
     @property
-    def argv(self) -> tuple[str, ...]:
-        """The command, as it is recorded in the folder."""
-        ...
-
-    @property
     def stdout(self) -> Path: ...
 
     @property
