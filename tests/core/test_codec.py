@@ -32,7 +32,7 @@ from counterfoil.core.limits import (
     TRACEBACK_CHARACTERS,
 )
 
-quick = settings(database=None, deadline=None, max_examples=200)
+quick = settings(database=None, deadline=None, max_examples=100)
 
 any_text = st.text(st.characters(exclude_categories=()), max_size=12)
 tag_like = st.sampled_from(["~", "~~", "~tuple", "~~map", "~bytes", "~text", "%", "$ref"])

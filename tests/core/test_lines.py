@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from counterfoil.core.errors import IntegrityFault, StoreUnavailable
 from counterfoil.core.lines import FileTail, Line, LineFramer
 
-quick = settings(database=None, deadline=None, max_examples=200)
+quick = settings(database=None, deadline=None, max_examples=100)
 
 
 def frame(framer, data, size):

@@ -305,6 +305,7 @@ def test_a_wrong_value_is_named_with_its_task_and_its_column(
         ('{"id": "a", "prompt": "x", "run": ["y"]}', "TWO_WORKS", 35),
         ('{"id": "a", "run": ["", "y"]}', "BAD_RUN", 20),
         ('{"id": "a", "run": ["y", 3]}', "BAD_RUN", 26),
+        ('{ "id" : "a" , "run" : [ "y" , 3 ] }', "BAD_RUN", 32),
         ('{"id": "a", "run": ["y", "\\u0000"]}', "BAD_RUN", 26),
         ('{"id": "a", "prompt": "x", "prompt": "y"}', "DUPLICATE_KEY", 28),
         ('{"id": "a", "prompt": "x", "n": {"k": [{"k": 1, "k": 2}]}}', "DUPLICATE_KEY", 49),
@@ -380,7 +381,7 @@ def test_a_line_that_nests_too_deep_is_refused_not_crashed_on(depth: int):
 
 
 def test_a_line_may_nest_99_levels_below_its_object():
-    read('{"id": "a", "prompt": "x", "n": ' + "[" * 99 + "]" * 99 + "}")
+    read('{"id": "a", "prompt": "x", "m": [], "n": ' + "[" * 99 + "]" * 99 + "}")
 
 
 def test_a_whole_number_of_many_digits_is_a_fault_not_a_crash():

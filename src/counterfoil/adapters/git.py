@@ -102,9 +102,6 @@ class GitWorkspace:
     def move_ref(self, ref: str, new: str, old: str | None) -> bool:
         return git_merge.move_ref(self._repository, ref, new, old)
 
-    def delete_ref(self, ref: str, old: str) -> None:
-        git_merge.delete_ref(self._repository, ref, old)
-
     def checked_out_at(self, ref: str) -> Path | None:
         return git_merge.checked_out_at(self._repository, ref)
 

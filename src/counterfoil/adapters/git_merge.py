@@ -43,11 +43,6 @@ def move_ref(repository: Repository, ref: str, new: str, old: str | None) -> boo
     raise repository.git.failed(args, answer)
 
 
-def delete_ref(repository: Repository, ref: str, old: str) -> None:
-    """Delete a ref that stands at ``old``; one that does not stays."""
-    repository.git.run("update-ref", "--no-deref", "-d", ref, old, accepts=())
-
-
 def checked_out_at(repository: Repository, ref: str) -> Path | None:
     """The worktree, the main one included, in which a branch is checked out."""
     full = ref if ref.startswith("refs/") else _HEADS + ref

@@ -10,7 +10,6 @@ from counterfoil.app.holder import is_gone
 from counterfoil.app.house import House
 from counterfoil.core import codec
 from counterfoil.core.errors import Conflict, NotFound, PlanInvalid, StaleFence, UsageError
-from counterfoil.core.ids import RUN
 from counterfoil.ledger import (
     artifacts,
     attempts,
@@ -38,6 +37,7 @@ from counterfoil.plans.context import Limits, RunContext
 from counterfoil.plans.control import Control, Stop
 from counterfoil.plans.driver import PlanDriver
 from counterfoil.plans.folders import RunFolder
+from counterfoil.plans.implementing import in_thread
 from counterfoil.plans.model import Plan
 from counterfoil.plans.parser import parse_plan
 from counterfoil.plans.readiness import Board, TaskState
@@ -179,9 +179,6 @@ async def _create(
     }
     prepared = ledger.prepare(recorded)
     holder_id = house.holder.id
-    run_id = ledger.ids.new(RUN)
-    if not workspace.move_ref(f"{BRANCHES}{run_id}", base, None):
-        raise Conflict(f"the branch counterfoil/{run_id} exists already")
     new = NewRun(
         PLAN,
         plan.name,
@@ -191,7 +188,6 @@ async def _create(
         holder_id=holder_id,
         subject_version_id=stored.sha256,
         run_key=request.run_key,
-        id=run_id,
     )
 
     def unit_of_work(unit: Unit) -> RunRow | Refusal:
@@ -201,11 +197,7 @@ async def _create(
         kept = artifacts.record(unit, ledger.scope, run.id, stored)
         return kept if isinstance(kept, Refusal) else run
 
-    try:
-        return await ledger.perform(unit_of_work)
-    except Exception:
-        workspace.delete_ref(f"{BRANCHES}{run_id}", base)
-        raise
+    return await ledger.perform(unit_of_work)
 
 
 async def drive_recovered(house: House, run_name: str, control: Control) -> RunView:
@@ -297,6 +289,8 @@ async def _drive(
         boundary=control.boundary,
         notice=control.notice,
     )
+    if run.status in (ExecutionStatus.QUEUED, ExecutionStatus.PREPARING):
+        await in_thread(workspace.move_ref, context.run_branch, given.base, None)
     control.on_started(run.id)
     await PlanDriver(context, control, concurrency or given.concurrency).drive()
     return view(house, run.id)

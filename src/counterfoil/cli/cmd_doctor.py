@@ -22,7 +22,8 @@ from counterfoil.cli.words import count, harmless
 def doctor(repo: Path | None, as_json: bool) -> Exit:
     """Look whether this machine has what runs need.
 
-    Git, the ledger, the agents, a repository. Every check that fails comes with the way out; the exit code is then 1.
+    Git, the ledger, the agents, a repository. Every check that fails comes with
+    the way out; the exit code is then 1.
 
     \b
     Example:

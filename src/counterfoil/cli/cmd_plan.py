@@ -8,7 +8,7 @@ import click
 from counterfoil.cli.exit_codes import Exit
 from counterfoil.cli.options import json_option
 from counterfoil.cli.plan_screens import fault_lines, plan_tree
-from counterfoil.cli.terminal import console, print_json, print_line
+from counterfoil.cli.terminal import console, print_block, print_json, print_line
 from counterfoil.cli.words import count, harmless
 from counterfoil.core.errors import PlanInvalid
 
@@ -92,7 +92,7 @@ def show(file: Path, as_json: bool) -> Exit:
             }
         )
     else:
-        console().print(plan_tree(read))
+        print_block(console(), plan_tree(read))
     return Exit.OK
 
 

@@ -20,7 +20,7 @@ from counterfoil.cli.options import (
     run_id,
 )
 from counterfoil.cli.sentences import as_object, line
-from counterfoil.cli.terminal import console, print_json, print_line
+from counterfoil.cli.terminal import console, print_block, print_json, print_line
 from counterfoil.cli.words import commit, harmless
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ def list_(most: int, ledger: Path | None, as_json: bool) -> Exit:
         if as_json:
             print_json({"runs": [asdict(row) for row in rows]})
         elif rows:
-            console().print(run_screens.run_table(rows, house.ledger.clock.now_us()))
+            print_block(console(), run_screens.run_table(rows, house.ledger.clock.now_us()))
         else:
             click.echo(f"No run yet. Start one with: {Commands(ledger).run('plan.jsonl')}")
     return Exit.OK
@@ -190,8 +190,9 @@ _SHOWN_AS_JSON = json_option("One JSON object for each journal entry, and one th
 def recover(run: str, ledger: Path | None, as_json: bool, plain: bool) -> Exit:
     """Take up a run whose process is gone.
 
-    After a crash, a reboot, or SIGTERM. Attempts that are still at work are adopted, those that ended meanwhile are judged, and the
-    rest of the plan goes on. A run that another process drives is refused.
+    After a crash, a reboot, or SIGTERM. Attempts that are still at work are adopted,
+    those that ended meanwhile are judged, and the rest of the plan goes on. A run that another
+    process drives is refused.
 
     \b
     Example:
@@ -220,7 +221,8 @@ def resume(
 ) -> Exit:
     """Go on with a run that is paused.
 
-    By Ctrl-C, or by trouble that had to pass first. Work that was kept is taken up where it was left.
+    By Ctrl-C, or by trouble that had to pass first. Work that was kept is taken up
+    where it was left.
 
     \b
     Example:

@@ -36,10 +36,10 @@ _HEAD = re.compile(r"(?:(?P<run>[^=]+)=)?(?P<cursor>\d+-[0-9a-f]{8})")
 def verify(run: str | None, heads: tuple[str, ...], ledger: Path | None, as_json: bool) -> Exit:
     """Prove that the ledger is what was recorded.
 
-    One run, or everything: walks each chain of the journal, compares every row with what the journal says of it, and
-    hashes every artifact again. That nothing was cut off the end of a chain can only be proven
-    against a head that you kept elsewhere: each result names its head, and --head takes it. The
-    exit code is 1 when something is not as it was recorded.
+    One run, or everything: walks each chain of the journal, compares every row with what
+    the journal says of it, and hashes every artifact again. That nothing was cut off the end of
+    a chain can only be proven against a head that you kept elsewhere: each result names its
+    head, and --head takes it. The exit code is 1 when something is not as it was recorded.
 
     \b
     Example:
@@ -47,7 +47,7 @@ def verify(run: str | None, heads: tuple[str, ...], ledger: Path | None, as_json
       counterfoil verify last --head 42-0a1b2c3d
       counterfoil verify --head run_0198f2=42-0a1b2c3d
     """
-    from counterfoil.app.maintenance import verify as check
+    from counterfoil.app.maintenance import verify_ledger
 
     with opened(ledger) as house:
         name = run_id(house, run) if run is not None else None
@@ -55,7 +55,7 @@ def verify(run: str | None, heads: tuple[str, ...], ledger: Path | None, as_json
         for head in heads:
             stream, cursor = _head(head, name)
             kept[run_id(house, stream)] = cursor
-        found = check(house, name, kept)
+        found = verify_ledger(house, name, kept)
     if as_json:
         print_json(
             {

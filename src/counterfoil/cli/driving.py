@@ -1,6 +1,5 @@
 """Drives a run from the terminal: a watcher beside it, signals, and the screen that closes it."""
 
-import asyncio
 import signal
 import sys
 from collections.abc import Awaitable, Callable, Sequence
@@ -73,6 +72,8 @@ def drive(ledger: Path | None, shown: Shown, work: Work, *, known_run: str = "")
             watcher.skip_past(run_id(house, known_run))
         driven = _Driven(house, source, watcher)
         try:
+            import asyncio
+
             view = asyncio.run(driven.run(work))
         except BaseException:
             watcher.finish()
@@ -105,6 +106,8 @@ class _Driven:
         self._control: Control | None = None
 
     async def run(self, work: Work) -> "RunView":
+        import asyncio
+
         from counterfoil.app.plan_runs import Control
 
         self._control = Control(on_started=self._watcher.begin, notice=self._watcher.notice)

@@ -29,11 +29,11 @@ def follow(
     house: "House", run_id: str, since: int = 0, task_id: str | None = None
 ) -> Iterator[EntryRow]:
     """The entries that are there and those that come, until the run has ended."""
-    from counterfoil.app.plan_runs import view
+    from counterfoil.app.plan_runs import find
 
     nobody_wakes_us = threading.Event()
     while True:
-        ended = view(house, run_id).run.status in RUN_ENDS  # before reading: nothing comes after
+        ended = find(house, run_id).status in RUN_ENDS  # before reading: nothing comes after
         for entry in all_entries(house, run_id, since, task_id):
             since = entry.seq
             yield entry

@@ -1,19 +1,15 @@
 """The command line: its commands, and how every error becomes a sentence and an exit code."""
 
+import difflib
+import importlib
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NoReturn
 
 import click
 
 from counterfoil import __version__
-from counterfoil.cli.cmd_db import db
-from counterfoil.cli.cmd_doctor import doctor
-from counterfoil.cli.cmd_plan import plan
-from counterfoil.cli.cmd_run import run
-from counterfoil.cli.cmd_runs import runs
-from counterfoil.cli.cmd_verify import verify
 from counterfoil.cli.exit_codes import MEANINGS, Exit, of_error
 from counterfoil.cli.terminal import close_output, prepare_streams, say
 from counterfoil.cli.words import harmless, harmless_lines
@@ -21,6 +17,17 @@ from counterfoil.core.errors import CounterfoilError
 
 TRACEBACK = "COUNTERFOIL_TRACEBACK"
 """When this variable is set, an error shows where it happened."""
+
+
+COMMANDS: Mapping[str, str] = {
+    "run": "Run a plan on a repository, to its end.",
+    "runs": "Look at recorded runs, take one up again, land its work.",
+    "plan": "Check and show plans.",
+    "verify": "Prove that the ledger is what was recorded.",
+    "db": "Look after the ledger's database.",
+    "doctor": "Look whether this machine has what runs need.",
+}
+"""Each is read from ``cmd_<name>.py`` when it is needed, so that help is there at once."""
 
 
 class CommandLine(click.Group):
@@ -36,23 +43,48 @@ class CommandLine(click.Group):
     ) -> Any:
         if not standalone_mode:
             return super().main(args, prog_name, complete_var, standalone_mode=False, **extra)
-        sys.exit(self._ended(args, prog_name, complete_var, **extra))
-
-    def _ended(self, *given: Any, **extra: Any) -> Exit:
         prepare_streams()
-        try:
-            code = super().main(*given, standalone_mode=False, **extra)
-            sys.stdout.flush()
-        except BrokenPipeError:
-            close_output()
-            return Exit.NO_READER
-        except BaseException as error:
-            return told(error)
-        return Exit(code or 0)
+        run = super().main
+        sys.exit(_ended(lambda: run(args, prog_name, complete_var, standalone_mode=False, **extra)))
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """In the order in which they are met."""
-        return list(self.commands)
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        module = importlib.import_module(f"counterfoil.cli.cmd_{cmd_name}")
+        command = getattr(module, cmd_name)
+        assert isinstance(command, click.Command)
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        name = args[0]
+        if name not in COMMANDS and not name.startswith("-"):
+            near = difflib.get_close_matches(name, COMMANDS, 1)
+            guess = f" Did you mean {near[0]!r}?" if near else ""
+            ctx.fail(f"There is no command {name!r}.{guess}")
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+
+
+def _ended(command: Callable[[], Any]) -> Exit:
+    """What the process ends with, after everything that went wrong was told."""
+    try:
+        code = command()
+        sys.stdout.flush()
+    except BrokenPipeError:
+        close_output()
+        return Exit.NO_READER
+    except BaseException as error:
+        return told(error)
+    return Exit(code or 0)
 
 
 def told(error: BaseException) -> Exit:
@@ -123,10 +155,6 @@ def cli() -> None:
       counterfoil run plan.jsonl
       counterfoil runs show last
     """
-
-
-for command in (run, runs, plan, verify, db, doctor):
-    cli.add_command(command)
 
 
 def main() -> NoReturn:

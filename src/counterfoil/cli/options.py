@@ -7,13 +7,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from counterfoil.core.errors import NotFound
-
 if TYPE_CHECKING:
     from counterfoil.app.house import House
-
-LAST = "last"
-"""The newest run, wherever a run is named."""
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -55,13 +50,6 @@ def run_id(house: "House", name: str) -> str:
 
     Raises ``NotFound``, and ``Conflict`` when several begin like that.
     """
-    from counterfoil.ledger import runs
-    from counterfoil.ledger.record import expect
+    from counterfoil.app.plan_runs import find
 
-    ledger = house.ledger
-    if name != LAST:
-        return expect(ledger.read(lambda connection: runs.find(connection, ledger.scope, name))).id
-    newest = ledger.read(lambda connection: runs.newest(connection, ledger.scope, 1))
-    if not newest:
-        raise NotFound("there is no run yet", hint="start one: counterfoil run plan.jsonl")
-    return newest[0].id
+    return find(house, name).id

@@ -34,7 +34,7 @@ def run_table(rows: Sequence[RunRow], now: int) -> "Table":
     for row in rows:
         table.add_row(
             row.id,
-            Text(harmless(row.subject_id)),
+            Text(harmless(f"{row.subject_kind} {row.subject_id}")),
             Text(_standing(row), RUN_STYLES.get(row.status, "")),
             date_time(row.created_at),
             _took(row, now),

@@ -9,7 +9,7 @@ from counterfoil.cli import tasks_table
 from counterfoil.cli.commands import Commands
 from counterfoil.cli.next_step import log_command, next_step
 from counterfoil.cli.tally import Tally
-from counterfoil.cli.terminal import ascii_only, print_line
+from counterfoil.cli.terminal import ascii_only, print_block, print_line
 from counterfoil.cli.words import (
     RUN_STYLES,
     TASK_MARKS,
@@ -122,21 +122,15 @@ def _headline(out: "Console", view: "RunView", now: int) -> None:
         f" {verb} {duration(took)}",
         f": {counts}" if counts else "",
     )
-    why = harmless(run.error_message) or _CAUSES.get(run.cause, state(run.cause))
-    if why and run.status != ExecutionStatus.SUCCEEDED:
-        print_line(out, why)
-
-
-_CAUSES = {
-    "finished": "",
-    "shutdown": "It was interrupted; the work of its attempts is kept.",
-}
+    if run.cause not in ("", "finished"):
+        why = harmless(run.error_message)
+        print_line(out, f"{state(run.cause)}: {why}" if why else state(run.cause))
 
 
 def _tasks(out: "Console", view: "RunView", tally: Tally, now: int) -> None:
     lines = tasks_table.task_lines(view, tally, now)
     plain = ascii_only(out.file)
-    out.print(tasks_table.table(lines, width=out.width, ascii_only=plain, one_line=False))
+    print_block(out, tasks_table.table(lines, width=out.width, ascii_only=plain, one_line=False))
 
 
 def _places(out: "Console", view: "RunView") -> None:

@@ -8,7 +8,7 @@ from counterfoil.cli.tally import Usage
 from counterfoil.cli.words import clock_time, commit, count, duration, harmless, state
 from counterfoil.core import codec
 from counterfoil.ledger import events
-from counterfoil.ledger.states import TaskStatus
+from counterfoil.ledger.states import AttemptOutcome, ExecutionStatus, Phase, TaskStatus
 from counterfoil.ledger.values import EntryRow
 
 Payload = Mapping[str, Any]
@@ -29,14 +29,26 @@ QUIET = frozenset(
 )
 """Kinds that only ``runs events`` prints."""
 
-_UNREMARKABLE = frozenset({TaskStatus.WAITING, TaskStatus.READY, TaskStatus.RUNNING})
+_UNREMARKABLE = frozenset(
+    {TaskStatus.WAITING, TaskStatus.READY, TaskStatus.RUNNING, ExecutionStatus.PREPARING}
+)
 
 
 def noteworthy(entry: EntryRow) -> bool:
     """Whether somebody who watches a run wants to read it."""
-    if entry.kind == events.TASK_STATUS.name:
-        return payload_of(entry).get("to") not in _UNREMARKABLE
-    return entry.kind not in QUIET
+    payload = payload_of(entry)
+    match entry.kind:
+        case events.TASK_STATUS.name | events.RUN_STATUS.name:
+            return payload.get("to") not in _UNREMARKABLE
+        case events.TASK_DISPATCH.name:
+            return payload.get("phase") != Phase.MERGE
+        case events.DISPATCH_DONE.name:
+            well = payload.get("outcome") == AttemptOutcome.SUCCEEDED
+            return not (well and payload.get("phase") == Phase.MERGE)
+        case events.TASK_DIFF.name:
+            return bool(payload.get("filesTouched"))
+        case _:
+            return entry.kind not in QUIET
 
 
 def payload_of(entry: EntryRow) -> dict[str, Any]:
@@ -73,11 +85,11 @@ def sentence(entry: EntryRow) -> str:
             said = tell(payload_of(entry))
         except (KeyError, TypeError):
             said = f"{entry.kind} {entry.payload}"
-    return harmless(said if entry.task_id is None else f"{entry.task_id}: {said}")
+    return harmless(f"{entry.stream if entry.task_id is None else entry.task_id}: {said}")
 
 
 def _run_created(payload: Payload) -> str:
-    return f"run created: {payload['subjectKind']} {payload['subjectId']}"
+    return f"created to run {payload['subjectKind']} {payload['subjectId']}"
 
 
 def _run_driver(payload: Payload) -> str:
@@ -86,7 +98,7 @@ def _run_driver(payload: Payload) -> str:
 
 
 def _run_status(payload: Payload) -> str:
-    return _because(f"run {state(payload['to'])}", payload, "message", "cause")
+    return _because(state(payload["to"]), payload, "message", "cause")
 
 
 def _checkout_changed(payload: Payload) -> str:
@@ -114,8 +126,8 @@ def _dispatch_start(payload: Payload) -> str:
 
 def _dispatch_done(payload: Payload) -> str:
     said = f"{payload['phase']} ended: {state(payload['outcome'])}"
-    why = {} if payload["endCause"] == "finished" else {"endCause": payload["endCause"]}
-    said = _because(said, {"message": payload.get("message"), **why}, "message", "endCause")
+    if payload["outcome"] != AttemptOutcome.SUCCEEDED:
+        said = _because(said, payload, "message", "endCause")
     ended, survivors = payload.get("endedProcesses"), payload.get("survivors")
     if ended:
         said += f"; {count(len(ended), 'process left over was', 'processes left over were')} ended"
@@ -140,6 +152,8 @@ def _duration(payload: Payload) -> str:
 
 def _diff(payload: Payload) -> str:
     files = payload["filesTouched"]
+    if not files:
+        return "changed nothing"
     said = (
         f"changed {count(len(files), 'file')} "
         f"(+{payload['insertions']} -{payload['deletions']}): {_some(files)}"

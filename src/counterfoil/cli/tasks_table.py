@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from counterfoil.cli.tally import Tally, Usage
-from counterfoil.cli.words import NOTHING, TASK_MARKS, count, duration, harmless, state
-from counterfoil.ledger.states import AttemptStatus, TaskStatus
+from counterfoil.cli.words import NOTHING, TASK_MARKS, commit, duration, harmless, state
+from counterfoil.ledger.states import AttemptStatus, Phase, TaskStatus
 from counterfoil.ledger.values import AttemptRow, TaskRow
 
 if TYPE_CHECKING:
@@ -60,19 +60,24 @@ def task_lines(view: "RunView", tally: Tally, now: int) -> list[TaskLine]:
 def _line(
     task: TaskRow, attempts: Sequence[AttemptRow], wait: str, tally: Tally, now: int
 ) -> TaskLine:
-    last = attempts[-1] if attempts else None
+    tried = [attempt for attempt in attempts if attempt.phase != Phase.MERGE]
+    last = tried[-1] if tried else None
     at_work = task.status == TaskStatus.RUNNING
     return TaskLine(
         task_id=harmless(task.task_id),
         title=harmless(task.title),
         status=task.status,
-        why=harmless(task.reason or ("" if at_work else wait)),
-        tries=len(attempts),
+        why=harmless(task.reason or _merged(task) or ("" if at_work else wait)),
+        tries=len(tried),
         phase=f"{last.phase} {last.ordinal}" if last else "",
         agent=harmless(last.agent) if last else "",
         time=duration(time_taken(attempts, now)),
         usage=tally.task(task.task_id),
     )
+
+
+def _merged(task: TaskRow) -> str:
+    return f"as {commit(task.merged_commit)}" if task.merged_commit else ""
 
 
 def time_taken(attempts: Iterable[AttemptRow], now: int) -> int | None:
@@ -99,7 +104,7 @@ def table(lines: Sequence[TaskLine], *, width: int, ascii_only: bool, one_line: 
         no_wrap=one_line, overflow=overflow if one_line else "fold", max_width=max(12, width // 4)
     )
     grid.add_column(no_wrap=True, overflow=overflow)
-    columns = _columns(width)
+    columns = _columns(width, any(line.usage.known for line in lines))
     for name in columns:
         right = name == "time"
         flexible = name == "why"
@@ -125,12 +130,13 @@ def table(lines: Sequence[TaskLine], *, width: int, ascii_only: bool, one_line: 
     return grid
 
 
-def _columns(width: int) -> tuple[str, ...]:
+def _columns(width: int, tokens: bool) -> tuple[str, ...]:
     if width < NARROW:
         return ("time",)
     if width < WIDE:
         return ("tries", "time", "why")
-    return ("phase", "agent", "time", "tokens", "why")
+    used = ("tokens",) if tokens else ()
+    return ("phase", "agent", "time", *used, "why")
 
 
 def _cell(line: TaskLine, name: str) -> str:
@@ -165,7 +171,3 @@ def counts(statuses: Iterable[str]) -> str:
     """``5 merged, 1 failed``, in the order of the states' own list."""
     found = Counter(statuses)
     return ", ".join(f"{found[one]:,} {state(one)}" for one in TaskStatus if found[one])
-
-
-def tries(number: int) -> str:
-    return count(number, "attempt") if number else "not tried"

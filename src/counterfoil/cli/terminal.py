@@ -3,10 +3,10 @@
 import json
 import os
 import sys
-from typing import TYPE_CHECKING, IO, Any
+from typing import IO, TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from rich.console import Console
+    from rich.console import Console, RenderableType
     from rich.text import Text
 
 WIDTH_OF_FILES = 160
@@ -60,6 +60,13 @@ def print_line(out: "Console", *parts: "str | Text | tuple[str, str]") -> None:
     from rich.text import Text
 
     out.print(Text.assemble(*parts), soft_wrap=True)
+
+
+def print_block(out: "Console", block: "RenderableType") -> None:
+    """A table or a tree without the blanks that would fill its lines up."""
+    with out.capture() as captured:
+        out.print(block)
+    out.file.write("".join(f"{line.rstrip()}\n" for line in captured.get().splitlines()))
 
 
 def print_json(value: Any) -> None:

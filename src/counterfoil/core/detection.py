@@ -1,4 +1,4 @@
-"""Finds secrets in text: a versioned table of patterns, assignments by name, known secrets.
+"""Finds secrets in text: by the table of patterns, by the name before a value, by being known.
 
 It says where a secret stands and of which kind it is; it changes nothing. Searches go by plain
 substrings first (an anchor that every match contains), so that text without secrets is fast.
@@ -9,55 +9,24 @@ import html
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import NamedTuple
 from urllib.parse import quote, quote_plus
 
-RULESET = "2026.11"
-"""Version of the tables below; rows keep it, so that older ones can be scanned again."""
+from counterfoil.core.patterns import (
+    FURTHER_NAMES,
+    NO_SECRET_TOKENS,
+    PATTERNS,
+    SENSITIVE_NAMES,
+)
 
 SHORTEST_SECRET = 6
 """Known secrets shorter than this are not searched for: they would blank ordinary text."""
 
-SENSITIVE_NAMES = (
-    "api_key",
-    "apikey",
-    "access_token",
-    "authorization",
-    "client_secret",
-    "cookie",
-    "credential",
-    "password",
-    "private_key",
-    "refresh_token",
-    "secret",
-    "secret_access_key",
-    "session_token",
-    "token",
-    "x_api_key",
-)
-FURTHER_NAMES = (
-    "access_key",
-    "account_key",
-    "auth_key",
-    "credentials",
-    "encryption_key",
-    "passphrase",
-    "passwd",
-    "secret_key",
-    "signing_key",
-)
-_NO_SECRET_TOKENS = (
-    *("bos", "cls", "eos", "mask", "pad", "sep", "stop", "unk"),  # of a model's vocabulary
-    *("continuation", "next", "page"),  # of paging
-    *("first", "per"),  # of measurements: time_to_first_token, cost_per_token
-)
-
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _FOLD = re.compile(r"[^a-z0-9]+")
 _SENSITIVE = re.compile(rf"(?:^|_)(?:{'|'.join(SENSITIVE_NAMES + FURTHER_NAMES)})(?:_?\d+)?$")
-_NO_SECRET = re.compile(rf"(?:^|_)(?:{'|'.join(_NO_SECRET_TOKENS)})_token$")
+_NO_SECRET = re.compile(rf"(?:^|_)(?:{'|'.join(NO_SECRET_TOKENS)})_token$")
 
 
 class Span(NamedTuple):
@@ -68,65 +37,6 @@ class Span(NamedTuple):
     end: int
     kind: str
 
-
-@dataclass(frozen=True, slots=True)
-class Pattern:
-    """One row of the table: every match starts with one of the anchors.
-
-    Where the pattern has a group, the group is the secret. ``bare``: the anchor is part of
-    ordinary words, so no letter or digit may stand before it (an escape may).
-    """
-
-    kind: str
-    anchors: tuple[str, ...]
-    regex: str
-    bare: bool = False
-
-
-PATTERNS = (
-    Pattern("anthropic", ("sk-ant-",), r"sk-ant-[\w-]{16,}"),
-    Pattern("openai", ("sk-",), r"sk-(?:(?:proj|svcacct|admin|or-v1|lf)-)?[\w-]{20,}", bare=True),
-    Pattern("github", ("ghp_", "gho_", "ghs_", "ghu_", "ghr_"), r"gh[posur]_\w{30,}"),
-    Pattern("github", ("github_pat_",), r"github_pat_\w{22,}"),
-    Pattern("gitlab", ("glpat-", "gldt-", "glrt-", "glptt-"), r"gl[a-z]{2,3}t?-[\w.-]{20,}"),
-    Pattern("slack", ("xox",), r"xox[a-z](?:\.xox[a-z])?-[\w-]{10,}"),
-    Pattern("slack", ("xapp-",), r"xapp-[\w-]{10,}"),
-    Pattern("slack", ("hooks.slack.com/",), r"hooks\.slack\.com/([a-z]+/[\w/]{20,})"),
-    Pattern("aws", ("AKIA", "ASIA"), r"A[KS]IA[A-Z0-9]{16}(?![A-Za-z0-9])", bare=True),
-    Pattern("aws", ("ABSK",), r"ABSK[A-Za-z0-9+/]{60,}={0,2}"),
-    Pattern("google", ("AIza",), r"AIza[\w-]{30,}"),
-    Pattern("google", ("GOCSPX-",), r"GOCSPX-[\w-]{20,}"),
-    Pattern("google", ("ya29.",), r"ya29\.[\w-]{20,}", bare=True),
-    Pattern("stripe", ("sk_live_", "sk_test_"), r"sk_(?:live|test)_\w{16,}"),
-    Pattern("stripe", ("rk_live_", "rk_test_"), r"rk_(?:live|test)_\w{16,}"),
-    Pattern("webhook", ("whsec_",), r"whsec_[A-Za-z0-9+/_-]{16,}={0,2}"),
-    Pattern("huggingface", ("hf_",), r"hf_[A-Za-z0-9]{30,}", bare=True),
-    Pattern("npm", ("npm_",), r"npm_[A-Za-z0-9]{36,}", bare=True),
-    Pattern("pypi", ("pypi-AgE",), r"pypi-AgE[\w-]{40,}"),
-    Pattern("telegram", (":AA",), r":(AA[\w-]{33})(?<=\d{8}:.{35})(?![\w-])"),
-    Pattern("sendgrid", ("SG.",), r"SG\.[\w-]{16,}\.[\w-]{16,}", bare=True),
-    Pattern("digitalocean", ("dop_v1_",), r"dop_v1_[a-f0-9]{64}"),
-    Pattern("docker", ("dckr_pat_",), r"dckr_pat_[\w-]{20,}"),
-    Pattern("groq", ("gsk_",), r"gsk_[A-Za-z0-9]{30,}", bare=True),
-    Pattern("xai", ("xai-",), r"xai-[A-Za-z0-9]{40,}", bare=True),
-    Pattern("perplexity", ("pplx-",), r"pplx-[A-Za-z0-9]{30,}"),
-    Pattern("replicate", ("r8_",), r"r8_[A-Za-z0-9]{30,}", bare=True),
-    Pattern("langsmith", ("lsv2_",), r"lsv2_[a-z]{2}_\w{30,}"),
-    Pattern("databricks", ("dapi",), r"dapi[a-f0-9]{32}", bare=True),
-    Pattern("atlassian", ("ATATT3",), r"ATATT3[\w=-]{50,}"),
-    Pattern("vault", ("hvs.",), r"hvs\.[\w-]{20,}", bare=True),
-    Pattern("age", ("AGE-SECRET-KEY-1",), r"AGE-SECRET-KEY-1[A-Z0-9]{50,}"),
-    Pattern("jwt", ("eyJ",), r"eyJ[\w-]{10,1024}\.[\w-]{10,}(?:\.[\w-]*){0,3}", bare=True),
-    Pattern(
-        "private-key",
-        ("-----BEGIN",),
-        r"-----BEGIN[A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----"
-        r"(?:[\s\S]{0,16384}?-----END[A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----"
-        r"|[\w+/=\s\\:,.-]*)",
-    ),
-    Pattern("url-userinfo", ("://",), r"://[^\s:@/\"'<>\\]{0,256}:([^\s@/\"'<>\\]{1,256})@"),
-    Pattern("url-userinfo", ("://",), r"://(?=\w*\d)(\w{16,256})@"),
-)
 
 _EDGE = r"(?:(?<![A-Za-z0-9])|(?<=%[0-9A-Fa-f]{2})|(?<=\\[nrtbf]))"
 _SEARCHES = tuple(
@@ -248,7 +158,7 @@ def _apart(spans: list[Span]) -> list[Span]:
 _SEPARATOR = re.compile(r"""\\*["'`]?\]?([ \t]*)(=>|:=|={1,3}|:(?![:/]))([ \t]*)""")
 _FLAG_GAP = re.compile(r"[ \t]+(?!-)")
 _OPENING = re.compile(r"""[bru]?\[?(\\*["'])""")
-_BARE = re.compile(r"""\[?([^\s"'`,;&<>(){}\[\]\\|]{1,4096})""")
+_BARE = re.compile(r"""(?!\[REDACTED[:\]])\[?([^\s"'`,;&<>(){}\[\]\\|]{1,4096})""")
 _ENVIRONMENT = re.compile(r"""((?:[^\s"'`\\]+|\\(?![nrtu"'\\]))+)""")
 _HEADER = re.compile(r"""((?:[^\r\n"'`\\]+|\\(?![nr"']))+)""")
 _SCHEME_VALUE = re.compile(r"(?i:bearer|basic|token|digest|negotiate|apikey)[ \t]+\S")
@@ -270,7 +180,9 @@ _NO_VALUES = frozenset(
         *("none", "null", "undefined", "true", "false", "yes", "no", "value"),
     )
 )
-_FOLLOWING = frozenset("\"'`\\] \t:=")
+_FOLLOWING = frozenset("\"'`\\] \t:=_0123456789")
+_COUNTED = re.compile(r"_?\d{1,2}(?!\w)")
+_QUERY_STARTS = ("?", "&", "\\u0026", "&amp;")
 
 
 def _by_name(text: str) -> list[Span]:
@@ -301,6 +213,8 @@ def _assigned(text: str, length: int, place: int) -> Span | None:
     end = place + length
     if text[end : end + 1] not in _FOLLOWING:
         return None
+    counted = _COUNTED.match(text, end)
+    end = counted.end() if counted else end
     start = place
     while start > 0 and end - start < 100 and text[start - 1] in _NAME_CHARACTERS:
         start -= 1
@@ -308,7 +222,7 @@ def _assigned(text: str, length: int, place: int) -> Span | None:
         start += 5
     name = text[start:end]
     separator = _SEPARATOR.match(text, end)
-    query = text[start - 1 : start] in ("?", "&") or text[start - 5 : start] in ("\\u0026", "&amp;")
+    query = text.endswith(_QUERY_STARTS, max(0, start - 6), start)
     if query and separator and separator[2] == "=" and _is_query_name(name):
         return _value_span(_BARE.match(text, separator.end()), "query")
     if not is_sensitive(name):
@@ -390,7 +304,7 @@ def _is_query_name(name: str) -> bool:
 def _is_credential(scheme: str, value: str) -> bool:
     """Tells "Bearer x7…" from "bearer authentication"."""
     if scheme == "bearer":
-        return len(value) >= 24 or _STRONG.search(value) is not None
+        return _STRONG.search(value) is not None or (len(value) >= 24 and not value.islower())
     try:
         return b":" in base64.b64decode(value + "=" * (-len(value) % 4), validate=True)
     except ValueError:

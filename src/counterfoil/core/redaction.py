@@ -16,15 +16,16 @@ from typing import Any
 
 from counterfoil.core.codec import encode_safely
 from counterfoil.core.detection import (
-    RULESET,
     SHORTEST_SECRET,
     KnownSecrets,
+    Span,
     find,
     is_sensitive,
     may_hold_name,
     may_hold_pattern,
 )
 from counterfoil.core.limits import MAX_VALUE_DEPTH
+from counterfoil.core.patterns import RULESET
 
 __all__ = ["BLANKED", "RULESET", "Redactor", "StreamRedactor"]
 
@@ -104,16 +105,17 @@ class StreamRedactor:
     def feed(self, chunk: bytes) -> bytes:
         """What can be given out now, without secrets."""
         self._buffer += chunk
-        cut = self._cut()
+        cut = self._after_whole_lines()
         ready, self._buffer = self._buffer[:cut], self._buffer[cut:]
-        return self._redactor.data(ready) if ready else b""
+        out = self._redactor.data(ready) if ready else b""
+        return out + self._part_of_line() if len(self._buffer) > 2 * _WINDOW else out
 
     def finish(self) -> bytes:
         """The rest, when the stream has ended."""
         ready, self._buffer = self._buffer, b""
         return self._redactor.data(ready)
 
-    def _cut(self) -> int:
+    def _after_whole_lines(self) -> int:
         buffer = self._buffer
         cut = buffer.rfind(b"\n") + 1
         room = 4 * self._redactor.known.longest_with_newline
@@ -123,18 +125,25 @@ class StreamRedactor:
         private = opened >= 0 and b"PRIVATE KEY" in buffer[opened : opened + 80]
         if private and buffer.find(b"-----END", opened, cut) < 0:
             cut = buffer.rfind(b"\n", 0, opened) + 1
-        if len(buffer) - cut <= 2 * _WINDOW:
-            return cut
-        return self._forced_cut(len(buffer) - _WINDOW)
-
-    def _forced_cut(self, cut: int) -> int:
-        """A place near ``cut`` that parts neither a secret nor a name from its value."""
-        after = 0
-        for span in find(self._buffer.decode("latin-1"), self._redactor.known):
-            if span.start - _NAME_ROOM < cut < span.end:
-                return max(after, span.start - _NAME_ROOM) or cut
-            after = span.end
         return cut
+
+    def _part_of_line(self) -> bytes:
+        """All but a window, cut where neither a secret nor a name and its value are parted.
+
+        The secrets are marked as they were found in the whole: the part alone may lack the
+        quote that ends one.
+        """
+        text = self._buffer.decode("latin-1")
+        spans = find(text, self._redactor.known)
+        cut = len(text) - _WINDOW
+        after = 0
+        for span in spans:
+            if span.start - _NAME_ROOM < cut < span.end:
+                cut = max(after, span.start - _NAME_ROOM) or cut
+                break
+            after = span.end
+        self._buffer = self._buffer[cut:]
+        return _marked(text[:cut], [span for span in spans if span.start < cut]).encode("latin-1")
 
 
 class _Walk:
@@ -165,15 +174,7 @@ class _Walk:
         if may_hold_name(text):
             text = self._json_lines(text, depth)
         spans = find(text, self._known)
-        if not spans:
-            return text
-        parts: list[str] = []
-        at = 0
-        for span in spans:
-            parts += (text[at : span.start], f"[REDACTED:{span.kind}]")
-            at = span.end
-        parts.append(text[at:])
-        return "".join(parts)
+        return _marked(text, spans) if spans else text
 
     def _json_lines(self, text: str, depth: int) -> str:
         whole = self._json(text, depth)
@@ -300,6 +301,16 @@ class _Walk:
         if len(self.found) > mark:
             pointer = "/" + step.replace("~", "~0").replace("/", "~1")
             self.found[mark:] = [pointer + below for below in self.found[mark:]]
+
+
+def _marked(text: str, spans: list[Span]) -> str:
+    parts: list[str] = []
+    at = 0
+    for span in spans:
+        parts += (text[at : span.start], f"[REDACTED:{span.kind}]")
+        at = span.end
+    parts.append(text[at:])
+    return "".join(parts)
 
 
 def _usable(secrets: Iterable[str]) -> list[str]:

@@ -31,7 +31,6 @@ class NewRun:
     source: RunRow | None = None
     parent: RunRow | None = None
     input_artifact_id: str | None = None
-    id: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +49,7 @@ def create(unit: Unit, scope: Scope, new: NewRun) -> RunRow | Refusal:
     """
     if new.run_key is not None and open_with_key(unit.connection, scope, new.run_key):
         return Refusal(RefusalCode.CONFLICT, f"an unfinished run has the key {new.run_key!r}")
-    run_id = new.id or unit.ids.new(RUN)
+    run_id = unit.ids.new(RUN)
     values = {
         "id": run_id,
         "run_key": new.run_key,
@@ -104,8 +103,7 @@ def get(connection: Connection, scope: Scope, run_id: str) -> RunRow | None:
 
 def find(connection: Connection, scope: Scope, name: str) -> RunRow | Refusal:
     """The run whose id is, or unambiguously begins with, ``name``."""
-    escaped = name.replace("%", "").replace("_", "_")
-    rows = connection.all(_SQL["with_prefix"], scope.params(prefix=f"{escaped}%"))
+    rows = connection.all(_SQL["with_prefix"], scope.params(prefix=name))
     exact = [row for row in rows if row[0] == name]
     if exact or len(rows) == 1:
         return RunRow(*(exact or rows)[0])

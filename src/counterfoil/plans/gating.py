@@ -13,8 +13,6 @@ SEARCHED_CHARACTERS = 16_384
 WINDOW_BYTES = 262_144
 """How much of an output ``tail`` looks at, unless its limit asks for more."""
 
-_CONTINUATIONS = bytes(range(0x80, 0xC0))
-
 _B, _Y, _L, _T = FailClass.BUILD, FailClass.TYPECHECK, FailClass.LINT, FailClass.TEST
 
 _SIGNS: tuple[tuple[FailClass, str], ...] = (
@@ -151,8 +149,6 @@ def tail(output: bytes, lines: int, limit: int) -> str:
     if lines <= 0 or limit <= 0:
         return ""
     end = output[-max(4 * limit, WINDOW_BYTES) :]
-    if len(end) < len(output):
-        end = end[:3].lstrip(_CONTINUATIONS) + end[3:]
     text = _ESCAPES.sub("", end.decode("utf-8", "replace")).replace("\r\n", "\n")
     rows = [row.rstrip("\r").rpartition("\r")[2] for row in text.rstrip().split("\n")[-lines:]]
     return _CONTROLS.sub("\ufffd", "\n".join(rows))[-limit:]

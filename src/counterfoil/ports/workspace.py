@@ -114,10 +114,6 @@ class Workspace(Protocol):
         """Compare-and-swap; ``old`` None: the ref must not exist. False: it was elsewhere."""
         ...
 
-    def delete_ref(self, ref: str, old: str) -> None:
-        """Delete a ref of ours that stands at ``old``; one that does not stays."""
-        ...
-
     def child_environment(self, base: Mapping[str, str]) -> dict[str, str]:
         """``base`` without git's own variables, and with what keeps git from asking."""
         ...

@@ -21,7 +21,7 @@ WHERE tenant_id = :tenant_id AND workspace_id = :workspace_id AND id = :id;
 
 -- name: with_prefix
 SELECT * FROM runs
-WHERE tenant_id = :tenant_id AND workspace_id = :workspace_id AND id LIKE :prefix
+WHERE tenant_id = :tenant_id AND workspace_id = :workspace_id AND substr(id, 1, length(:prefix)) = :prefix
 ORDER BY id LIMIT 2;
 
 -- name: open_with_key
