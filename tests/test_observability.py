@@ -3,7 +3,7 @@ from itertools import count
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from counterfoil import observability
@@ -140,6 +140,7 @@ JSON = st.recursive(
 )
 
 
+@settings(deadline=None)
 @given(JSON)
 def test_no_acceptance_crashes_the_boundary(acceptance: object):
     found = normalize_task_observability({"acceptance": acceptance})

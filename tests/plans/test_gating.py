@@ -1,5 +1,5 @@
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from counterfoil.ledger.states import FailClass
@@ -193,6 +193,7 @@ def test_the_tail_of_a_large_output_does_not_begin_inside_a_character(odd: bytes
     assert tail("é".encode() * 200_000 + odd, 1, 10).startswith("é")
 
 
+@settings(deadline=None)
 @given(st.binary(max_size=300), st.integers(-1, 9), st.integers(-1, 50))
 def test_any_bytes_have_a_tail(output: bytes, lines: int, limit: int):
     shown = tail(output, lines, limit)

@@ -1,5 +1,5 @@
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from counterfoil.plans.graph import cycle_text, cycles, dependents, topological_order, waves
@@ -71,6 +71,7 @@ def test_a_knot_of_many_cycles_shows_as_many_as_asked_for():
     assert len(set(found)) == 7
 
 
+@settings(deadline=None)
 @given(GRAPHS)
 def test_cycles_are_real_distinct_and_missed_by_no_knot(edges: dict[str, list[str]]):
     found = cycles(edges, limit=1_000)
@@ -84,6 +85,7 @@ def test_cycles_are_real_distinct_and_missed_by_no_knot(edges: dict[str, list[st
     assert {task_id for cycle in found for task_id in cycle} <= on_a_cycle
 
 
+@settings(deadline=None)
 @given(GRAPHS)
 def test_a_wave_depends_on_earlier_waves_only_and_on_the_last_of_them(
     edges: dict[str, list[str]],

@@ -3,7 +3,7 @@ import time
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from counterfoil.core.errors import PlanInvalid, ValueRefused
@@ -147,6 +147,7 @@ JSON_VALUES = st.recursive(
 )
 
 
+@settings(deadline=None)
 @given(st.dictionaries(st.text(min_size=1).map("x-".__add__), JSON_VALUES, max_size=4))
 def test_unknown_fields_never_fail_and_survive_a_round_trip(extra: dict[str, object]):
     row = {"id": "a", "prompt": "x", **extra}
@@ -425,12 +426,14 @@ def test_guesses_stop_after_the_first_unknown_dependencies():
     assert sum("did you mean" in fault.hint for fault in found) == MAX_GUESSES
 
 
+@settings(deadline=None)
 @given(st.binary(max_size=200))
 def test_no_bytes_crash_the_reader(data: bytes):
     plan, found = read_plan(data, "p")
     assert (plan is None) == bool(found)
 
 
+@settings(deadline=None)
 @given(
     st.dictionaries(
         st.sampled_from(

@@ -1,7 +1,7 @@
 import time
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from counterfoil.ledger.states import TASK_MOVES, ExecutionStatus, TaskStatus
@@ -244,6 +244,7 @@ def after(before: list[TaskState], found: Judgement) -> dict[str, TaskStatus]:
     return now
 
 
+@settings(deadline=None)
 @given(plans(), st.data(), st.integers(0, 4))
 def test_what_starts_is_ready_fits_the_slots_and_shares_no_claim(
     tasks: list[Task], data: st.DataObject, slots: int
@@ -273,6 +274,7 @@ def test_what_starts_is_ready_fits_the_slots_and_shares_no_claim(
     }
 
 
+@settings(deadline=None)
 @given(plans(), st.data())
 def test_a_board_that_was_told_every_change_judges_like_a_new_one(
     tasks: list[Task], data: st.DataObject
@@ -295,6 +297,7 @@ def test_a_board_that_was_told_every_change_judges_like_a_new_one(
     assert board.wait(one, {}, fresh.start) == fresh.waits.get(one)
 
 
+@settings(deadline=None)
 @given(plans(), st.data())
 def test_every_plan_comes_to_an_end(tasks: list[Task], data: st.DataObject):
     board = Board(tasks)

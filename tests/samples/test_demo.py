@@ -11,8 +11,8 @@ from counterfoil.samples import demo, git, unpack
 IDENTITY = ("-c", "user.name=T", "-c", "user.email=t@example.invalid")
 
 
-def entry(kind: str, task: str) -> Mapping[str, Any]:
-    return {"kind": kind, "payload": {"task": task}}
+def entry(kind: str, task: str, phase: str = "implement") -> Mapping[str, Any]:
+    return {"kind": kind, "payload": {"task": task, "phase": phase}}
 
 
 def start(task: str) -> Mapping[str, Any]:
@@ -42,6 +42,7 @@ def test_a_journal_that_shows_it_is_believed(check: Check, journal: list[Any]) -
     ("check", "journal"),
     [
         (demo.side_by_side, [start("a"), done("a"), start("b"), done("b")]),
+        (demo.side_by_side, [start("a"), entry(demo.STARTED, "b", "merge"), done("a")]),
         (demo.side_by_side, []),
         (demo.in_order, [start(task) for task in demo.CHAIN]),
         (demo.in_order, [e for t in demo.CHAIN[::-1] for e in (start(t), done(t))]),

@@ -80,16 +80,18 @@ def sentence(entry: EntryRow) -> str:
         said = f"{entry.kind} (its content was withheld)"
     elif tell is None:
         said = f"{entry.kind} {entry.payload}"
+    elif entry.kind == events.RUN_CREATED.name:
+        said = f"run {entry.stream} {tell(payload_of(entry))}"
     else:
         try:
             said = tell(payload_of(entry))
         except (KeyError, TypeError):
             said = f"{entry.kind} {entry.payload}"
-    return harmless(f"{entry.stream if entry.task_id is None else entry.task_id}: {said}")
+    return harmless(said if entry.task_id is None else f"{entry.task_id}: {said}")
 
 
 def _run_created(payload: Payload) -> str:
-    return f"created to run {payload['subjectKind']} {payload['subjectId']}"
+    return f"created for {payload['subjectKind']} {payload['subjectId']}"
 
 
 def _run_driver(payload: Payload) -> str:
@@ -98,7 +100,7 @@ def _run_driver(payload: Payload) -> str:
 
 
 def _run_status(payload: Payload) -> str:
-    return _because(state(payload["to"]), payload, "message", "cause")
+    return _because(f"run {state(payload['to'])}", payload, "message", "cause")
 
 
 def _checkout_changed(payload: Payload) -> str:
@@ -170,8 +172,8 @@ def _gate_pass(payload: Payload) -> str:
 def _gate_fail(payload: Payload) -> str:
     gate = payload.get("gate", "")
     kind = f" ({payload['failClass']})" if payload.get("failClass") else ""
-    last = next((one for one in reversed(str(payload["message"]).splitlines()) if one.strip()), "")
-    return _because(f"gate {gate} failed{kind}", {"last": last}, "last")
+    said = [line for line in str(payload["message"]).splitlines() if line.strip()]
+    return f"gate {gate} failed{kind}" + (f": {said[-1]}" if said else "")
 
 
 def _stalled(payload: Payload) -> str:

@@ -1,16 +1,19 @@
-"""What a run's attempts used, added up from the journal. Unknown is None, never 0."""
+"""What screens need of a journal beyond the rows: usage, added up, and what failed gates said."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from counterfoil.cli.words import NOTHING, short_number
-from counterfoil.ledger.events import TASK_USAGE
+from counterfoil.ledger.events import GATE_FAIL, TASK_USAGE
 
 
 @dataclass(slots=True)
 class Usage:
-    """Tokens of one attempt or task. ``input`` counts what was read from caches too."""
+    """Tokens of one attempt or task; unknown is None, never 0.
+
+    ``input`` counts what was read from caches and written to them too.
+    """
 
     input: int | None = None
     output: int | None = None
@@ -40,14 +43,18 @@ def _sum(known: int | None, more: int | None) -> int | None:
 
 @dataclass(slots=True)
 class Tally:
-    """Usage by task and by attempt, and in all."""
+    """Usage by task and by attempt, and in all; a failed gate's words by attempt, gate and tree."""
 
     tasks: dict[str, Usage] = field(default_factory=dict)
     attempts: dict[str, Usage] = field(default_factory=dict)
     all: Usage = field(default_factory=Usage)
+    gate_words: dict[tuple[str, str, str], str] = field(default_factory=dict)
 
     def add(self, kind: str, payload: Mapping[str, Any]) -> None:
-        """Count an entry of the journal; all kinds but one say nothing of usage."""
+        """Take in an entry of the journal; most kinds say nothing that is kept here."""
+        if kind == GATE_FAIL.name:
+            key = (payload.get("attemptId", ""), payload.get("gate", ""), payload.get("tree", ""))
+            self.gate_words[key] = str(payload.get("message", ""))
         if kind != TASK_USAGE.name:
             return
         self.tasks.setdefault(str(payload.get("task")), Usage()).add(payload)

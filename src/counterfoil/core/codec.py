@@ -232,7 +232,9 @@ class _Tagger:
             return self.refuse(value, ValueRefused("Two keys are recorded alike.", hint=_HINT))
         if all(type(key) is str for key, _ in pairs):
             return _escape_look_alike(dict(pairs))
-        return {"~map": sorted(([key, item] for key, item in pairs), key=_first_as_json)}
+        return {
+            "~map": sorted(([key, item] for key, item in pairs), key=lambda pair: _to_json(pair[0]))
+        }
 
     def _set(self, value: set[Any] | frozenset[Any], depth: int) -> Any:
         members = [self._key(item, depth) for item in value]
@@ -274,10 +276,6 @@ class _SafeTagger(_Tagger):
 
 def _described(type_name: str, reason: str) -> dict[str, Any]:
     return {"~described": {"type": _tag_text(type_name), "reason": _tag_text(cut(reason, 500)[0])}}
-
-
-def _first_as_json(pair: list[Any]) -> str:
-    return _to_json(pair[0])
 
 
 def _all_differ(tagged: Iterable[Any]) -> bool:

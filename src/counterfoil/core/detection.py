@@ -158,7 +158,7 @@ def _apart(spans: list[Span]) -> list[Span]:
 _SEPARATOR = re.compile(r"""\\*["'`]?\]?([ \t]*)(=>|:=|={1,3}|:(?![:/]))([ \t]*)""")
 _FLAG_GAP = re.compile(r"[ \t]+(?!-)")
 _OPENING = re.compile(r"""[bru]?\[?(\\*["'])""")
-_BARE = re.compile(r"""(?!\[REDACTED[:\]])\[?([^\s"'`,;&<>(){}\[\]\\|]{1,4096})""")
+_BARE = re.compile(r"""(?!\[REDACTED[:\]])\[?([^\s"'`,;&<>(){}\[\]\\|]{1,2048})""")
 _ENVIRONMENT = re.compile(r"""((?:[^\s"'`\\]+|\\(?![nrtu"'\\]))+)""")
 _HEADER = re.compile(r"""((?:[^\r\n"'`\\]+|\\(?![nr"']))+)""")
 _SCHEME_VALUE = re.compile(r"(?i:bearer|basic|token|digest|negotiate|apikey)[ \t]+\S")

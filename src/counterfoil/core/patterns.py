@@ -92,7 +92,7 @@ PATTERNS = (
         "private-key",
         ("-----BEGIN",),
         r"-----BEGIN[A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----"
-        r"(?:[\s\S]{0,16384}?-----END[A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----"
+        r"(?:(?:[^-]|-(?!----BEGIN)){0,16384}?-----END[A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----"
         r"|[\w+/=\s\\:,.-]*)",
     ),
     Pattern("url-userinfo", ("://",), r"://[^\s:@/\"'<>\\]{0,256}:([^\s@/\"'<>\\]{1,256})@"),

@@ -75,24 +75,28 @@ def next_move(task: Task, attempts: Sequence[AttemptRow], gates: Sequence[GateRo
     implements = [attempt for attempt in attempts if attempt.phase == Phase.IMPLEMENT]
     if not implements:
         return Implement(1)
-    last = implements[-1]
-    ordinal = last.ordinal + 1
-    if last.end_cause in _NOT_THE_TASKS or _of_surroundings(last):
+    ordinal = implements[-1].ordinal + 1
+    spent = [attempt for attempt in implements if _spends_a_try(attempt)]
+    if not spent:
         return Implement(ordinal)
+    last = spent[-1]
     match AttemptOutcome(last.outcome):
         case AttemptOutcome.SUCCEEDED:
             failed = _failed_gate(last, gates)
             if failed is None:
                 return GateAndMerge(last)
-            return _retry(task, implements, gates, last, failed)
+            return _retry(task, spent, gates, ordinal, failed)
         case AttemptOutcome.NO_CHANGE:
-            return _no_change(task, implements, gates, last)
+            return _no_change(task, spent, gates)
         case AttemptOutcome.FAILED | AttemptOutcome.UNKNOWN:
-            return _retry(task, implements, gates, last, None)
+            return _retry(task, spent, gates, ordinal, None)
 
 
-def _of_surroundings(attempt: AttemptRow) -> bool:
-    return bool(attempt.error_class) and ErrorClass(attempt.error_class).of_surroundings
+def _spends_a_try(attempt: AttemptRow) -> bool:
+    """False for what was not the task's doing: a stop, a crash before it, its surroundings."""
+    if attempt.end_cause in _NOT_THE_TASKS:
+        return False
+    return not (attempt.error_class and ErrorClass(attempt.error_class).of_surroundings)
 
 
 def _failed_gate(attempt: AttemptRow, gates: Sequence[GateRow]) -> GateRow | None:
@@ -104,16 +108,12 @@ def _failed_gate(attempt: AttemptRow, gates: Sequence[GateRow]) -> GateRow | Non
 
 def _retry(
     task: Task,
-    implements: Sequence[AttemptRow],
+    spent: Sequence[AttemptRow],
     gates: Sequence[GateRow],
-    last: AttemptRow,
+    ordinal: int,
     failed: GateRow | None,
 ) -> Next:
-    spent = [
-        attempt
-        for attempt in implements
-        if attempt.end_cause not in _NOT_THE_TASKS and not _of_surroundings(attempt)
-    ]
+    last = spent[-1]
     reason = _reason(last, failed)
     if len(spent) > task.retries:
         tried = "once" if len(spent) == 1 else f"{len(spent)} times"
@@ -121,7 +121,7 @@ def _retry(
     if _repeats(spent, gates) and len(spent) > 1:
         return EndTask(TaskStatus.FAILED, f"failed the same way twice: {reason}")
     fresh = last.end_cause == EndCause.KEEPER_LOST
-    return Implement(last.ordinal + 1, None if fresh else last, failed)
+    return Implement(ordinal, None if fresh else last, failed)
 
 
 def _reason(last: AttemptRow, failed: GateRow | None) -> str:
@@ -139,11 +139,9 @@ def _repeats(spent: Sequence[AttemptRow], gates: Sequence[GateRow]) -> bool:
     return len(prints) == 2 and prints[0] == prints[1] and prints[0] != " "
 
 
-def _no_change(
-    task: Task, implements: Sequence[AttemptRow], gates: Sequence[GateRow], last: AttemptRow
-) -> Next:
+def _no_change(task: Task, spent: Sequence[AttemptRow], gates: Sequence[GateRow]) -> Next:
     failed = [gate for gate in gates if gate.result == GateResult.FAIL]
-    if len(implements) > 1 and failed:
+    if len(spent) > 1 and failed:
         return EndTask(
             TaskStatus.FAILED, f"the retry changed nothing: gate {failed[-1].gate} still fails"
         )

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from counterfoil.core.errors import CounterfoilError
-from counterfoil.ledger.states import TaskStatus
+from counterfoil.ledger.states import Phase, TaskStatus
 from counterfoil.samples import PLAN, git, unpack
 
 EXPECTED_EXIT = 1
@@ -35,6 +35,7 @@ EXPECTED_TASKS: Mapping[str, TaskStatus] = {
     "notice": TaskStatus.FAILED,
 }
 CHAIN = ("intervals", "windows", "report")
+STARTED, DONE = "dispatch.start", "dispatch.done"
 MARK = ".counterfoil-demo"
 
 
@@ -129,7 +130,7 @@ def play(stage: Stage) -> int:
         ),
         judge("the ledger verifies", lambda: verifies(stage)),
     ]
-    close(stage, run_id, claims)
+    close(stage, claims)
     return 0 if all(claim.holds for claim in claims) else 1
 
 
@@ -184,24 +185,32 @@ def tasks_ended(stage: Stage, run_id: str) -> str:
     return must(seen == dict(EXPECTED_TASKS), ", ".join(f"{k} {v}" for k, v in seen.items()))
 
 
+def agents_of(journal: list[Mapping[str, Any]]) -> list[tuple[str, str]]:
+    """Kind and task of each start and end of an agent, gates and merges left out."""
+    return [
+        (event["kind"], event["payload"]["task"])
+        for event in journal
+        if event["kind"] in (STARTED, DONE) and event["payload"]["phase"] == Phase.IMPLEMENT
+    ]
+
+
 def side_by_side(journal: list[Mapping[str, Any]]) -> str:
     """By the order of the journal alone: a second agent started before the first was done."""
     alive: list[str] = []
     most: list[str] = []
-    for event in journal:
-        if event["kind"] == "dispatch.start":
-            alive.append(event["payload"]["task"])
+    for kind, task in agents_of(journal):
+        if kind == STARTED:
+            alive.append(task)
             most = max(most, list(alive), key=len)
-        elif event["kind"] == "dispatch.done" and event["payload"]["task"] in alive:
-            alive.remove(event["payload"]["task"])
-    return must(len(most) >= 2, " + ".join(most))
+        elif task in alive:
+            alive.remove(task)
+    return must(len(most) >= 2, " + ".join(most) or "no agent ran")
 
 
 def in_order(journal: list[Mapping[str, Any]]) -> str:
-    """Each of the chain started when the agent before it was done."""
-    acts = [(event["kind"], event["payload"].get("task")) for event in journal]
-    wanted = [(kind, task) for task in CHAIN for kind in ("dispatch.start", "dispatch.done")]
-    seen = [act for act in acts if act in wanted]
+    """Each agent of the chain started when the one before it was done."""
+    seen = [act for act in agents_of(journal) if act[1] in CHAIN]
+    wanted = [(kind, task) for task in CHAIN for kind in (STARTED, DONE)]
     return must(seen == wanted, " -> ".join(CHAIN) if seen == wanted else f"saw {seen}")
 
 
@@ -280,7 +289,7 @@ def unchanged(before: Mapping[str, str], after: Mapping[str, str]) -> str:
 # The closing screen
 
 
-def close(stage: Stage, run_id: str, claims: list[Claim]) -> None:
+def close(stage: Stage, claims: list[Claim]) -> None:
     print()
     for claim in claims:
         print(f"  {'yes' if claim.holds else 'NO '}  {claim.sentence}  ({claim.detail})")
@@ -288,8 +297,8 @@ def close(stage: Stage, run_id: str, claims: list[Claim]) -> None:
     print("\nLook around:")
     print(f"  export COUNTERFOIL_HOME={shlex.quote(shown(stage.home, absolute=True))}")
     print(f"  export PATH={shlex.quote(shown(Path(sys.executable).parent, absolute=True))}:$PATH")
-    print(f"  counterfoil runs show {run_id}")
-    print(f"  counterfoil runs events {run_id}")
+    print("  counterfoil runs show last")
+    print("  counterfoil runs events last")
     print(f"  git -C {shown(stage.repository)} log --stat {branch}")
     if not all(claim.holds for claim in claims):
         print("\nNot everything that this demo claims is so: see NO above.")
