@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from counterfoil.adapters.git import open_repository
-from counterfoil.adapters.git_command import child_environment
+from counterfoil.adapters.git_command import GitCommand, child_environment
 from counterfoil.core.errors import GitFailed, RepositoryRefused
 
 
@@ -173,13 +173,12 @@ def test_signing_with_a_broken_gpg_stops_neither_us_nor_agents(repo):
 
 def test_a_hanging_filter_is_ended_at_the_deadline(repo):
     repo.git("config", "filter.slow.clean", "sleep 60")
-    workspace = repo.open(timeout_seconds=0.5)
-    path = repo.worktrees / "w"
-    workspace.add_worktree(path, repo.head)
-    repo.write(".gitattributes", "*.slow filter=slow\n", cwd=path)
-    repo.write("x.slow", "x\n", cwd=path)
+    repo.write(".gitattributes", "*.slow filter=slow\n")
+    repo.write("x.slow", "x\n")
+    git = GitCommand(repo.root, child_environment(repo.env), timeout_seconds=0.5)
     with pytest.raises(GitFailed, match=r"git add did not end within 0\.5 s"):
-        workspace.harvest(path, repo.head, "refs/counterfoil/x", "m")
+        git.run("add", "--all")
+    assert not (repo.root / ".git" / "index.lock").exists()
 
 
 def test_a_failure_tells_command_exit_code_and_the_end_of_stderr(repo):

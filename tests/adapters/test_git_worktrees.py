@@ -177,7 +177,7 @@ def test_the_hooks_of_the_repository_do_not_run(repo, tmp_path):
     for name in ("post-checkout", "pre-commit", "reference-transaction", "post-merge"):
         hook = repo.write(f".git/hooks/{name}", f"#!/bin/sh\ntouch {tmp_path}/ran\nsleep 60\n")
         hook.chmod(0o755)
-    workspace = repo.open(timeout_seconds=5)
+    workspace = repo.open(timeout_seconds=30)
     path = repo.worktrees / "w"
     workspace.add_worktree(path, repo.head)
     (path / "new.txt").write_text("n\n")

@@ -231,7 +231,7 @@ class Hostile:
 class HostileClass:
     @property
     def __class__(self):
-        raise RuntimeError("no class")
+        raise RuntimeError("hunter2")
 
 
 class HostileError(Exception):

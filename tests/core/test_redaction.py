@@ -330,6 +330,19 @@ def test_headers_pairs_and_flags_are_blanked_where_they_stand(value, clean, path
     assert Redactor().value(value) == (clean, paths)
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        'password="[REDACTED]hunter2"',
+        "password=[REDACTED]hunter2",
+        "DB_PASSWORD=[REDACTED:assignment]hunter2",
+        "Authorization: [REDACTED] hunter2",
+    ],
+)
+def test_a_marker_before_a_secret_does_not_hide_it(text):
+    assert "hunter2" not in Redactor().text(text)
+
+
 def test_json_in_text_is_redacted_by_its_names_and_stays_json():
     text = ' {"user": "bob", "password": {"a": ["x"]}, "n": "{\\"token\\": 5}"}\n'
     clean = Redactor().text(text)

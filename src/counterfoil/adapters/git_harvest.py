@@ -30,6 +30,9 @@ UNFINISHED = {
 _TAKING = ("core.untrackedCache=false", "core.splitIndex=false")
 # Objects of one command are synced together, once: as durable, and independent of their number.
 _BATCHED = ("core.fsync=all,-index", "core.fsyncMethod=batch")
+# Past this number of files their objects go into one pack: a few syncs instead of one each.
+_MANY = 500
+_PACKED = ("core.bigFileThreshold=0",)
 _NOTES_KEPT = 20
 
 
@@ -52,6 +55,7 @@ class _Taking:
     path: Path
     notes: list[str]
     tracked: list[str] = field(default_factory=list)
+    many: bool = False
 
 
 def harvest(repository: Repository, path: Path, base: str, ref: str, message: str) -> Harvest:
@@ -156,20 +160,39 @@ def _start_index(taking: _Taking, admin: Path | None, index: Path, head: str) ->
     if admin is not None:
         with contextlib.suppress(OSError):
             shutil.copy2(admin / "index", index)
-            listed = taking.git.run("ls-files", "-v", "-z", settings=_TAKING, accepts=())
-            if listed.code == 0:
-                taking.tracked = [entry[2:] for entry in listed.fields]
-                _unhide(taking, listed.fields)
+            if _look_over(taking):
                 return
             index.unlink()
         taking.notes.append("The worktree's index was missing or damaged; HEAD's took its place.")
     taking.git.run("read-tree", head)
-    taking.tracked = taking.git.run("ls-files", "-z").fields
+    _look_over(taking)
+
+
+def _look_over(taking: _Taking) -> bool:
+    """What is tracked, hidden, and how much there is to take; False: the index is damaged."""
+    listed = taking.git.run(
+        "ls-files",
+        "-v",
+        "-z",
+        "--cached",
+        "--modified",
+        "--others",
+        "--exclude-standard",
+        settings=_TAKING,
+        accepts=(),
+    )
+    if listed.code != 0:
+        return False
+    entries = listed.fields
+    taking.tracked = [entry[2:] for entry in entries if entry[0] not in "?Cc"]
+    taking.many = sum(entry[0] in "?C" for entry in entries) > _MANY
+    _unhide(taking, entries)
+    return True
 
 
 def _unhide(taking: _Taking, entries: Sequence[str]) -> None:
     """Look also into files that the index was told to take as unchanged."""
-    assumed = [entry[2:] for entry in entries if entry[0].islower()]
+    assumed = [entry[2:] for entry in entries if entry[0] in "hsm"]
     skipped = [entry[2:] for entry in entries if entry[0] in "sS"]
     present = [name for name in skipped if (taking.path / name).exists()]
     for flag, names in (("--no-assume-unchanged", assumed), ("--no-skip-worktree", present)):
@@ -186,7 +209,7 @@ def _take_in(taking: _Taking) -> str:
         "--sparse",
         "--ignore-errors",
         accepts=(0, 1),
-        settings=(*_TAKING, *_BATCHED),
+        settings=(*_TAKING, *_BATCHED, *(_PACKED if taking.many else ())),
     )
     if added.code != 0:
         said = added.err.decode("utf-8", "replace").splitlines()

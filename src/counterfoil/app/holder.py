@@ -6,7 +6,7 @@ import socket
 import threading
 from pathlib import Path
 
-from counterfoil.core.errors import StoreUnavailable
+from counterfoil.core.errors import StoreError
 from counterfoil.core.ids import HOLDER
 from counterfoil.ledger import holders
 from counterfoil.ledger.record import Ledger
@@ -33,11 +33,14 @@ class HeldLock:
 def is_locked(path: Path) -> bool:
     """True while a process holds the file's lock; False when nobody does or it is gone."""
     try:
-        file = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+        file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:
         return False
+    except PermissionError:
+        return True  # another user's: no proof that it is over
     try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        # Shared, so that two that look at once do not take each other for the holder.
+        fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
         return True
     else:
@@ -62,6 +65,7 @@ class Holder:
         self.id = ledger.ids.new(HOLDER)
         self._lock = HeldLock(folder / f"{self.id}.lock")
         self._ending = threading.Event()
+        self._lost = threading.Event()
         process = holders.Process(
             id=self.id,
             kind=kind,
@@ -70,9 +74,18 @@ class Holder:
             pid=os.getpid(),
             lock_path=str(self._lock.path),
         )
-        ledger.do(lambda unit: holders.register(unit, ledger.scope, process))
+        try:
+            ledger.do(lambda unit: holders.register(unit, ledger.scope, process))
+        except BaseException:
+            self._lock.release()
+            raise
         self._thread = threading.Thread(target=self._renew, name="holder-lease", daemon=True)
         self._thread.start()
+
+    @property
+    def lost(self) -> bool:
+        """True once a renewal was refused: somebody has proof or belief that we are over."""
+        return self._lost.is_set()
 
     def release(self) -> None:
         """Give up everything that this process holds."""
@@ -84,7 +97,7 @@ class Holder:
                     unit, self._ledger.scope, self.id, HolderStatus.RELEASED
                 )
             )
-        except StoreUnavailable:
+        except StoreError:
             pass  # the freed lock says the same
         finally:
             self._lock.release()
@@ -95,9 +108,10 @@ class Holder:
                 answer = self._ledger.submit(
                     lambda unit: holders.renew(unit, self._ledger.scope, self.id)
                 ).wait()
-            except StoreUnavailable:
+            except StoreError:
                 continue
             if answer is not None:
+                self._lost.set()
                 return
 
 

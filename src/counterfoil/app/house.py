@@ -1,25 +1,28 @@
 """The house as a value: an open ledger and what stands on it. Two can live in one process."""
 
 import asyncio
-import inspect
-from collections.abc import Awaitable, Callable, Generator
+import contextlib
+import threading
+from collections.abc import Awaitable, Callable
+from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Generic, Self, TypeVar, cast
+from typing import Any, Self, TypeVar
 
-from counterfoil.app.holder import Holder
+from counterfoil.app.holder import Holder, is_gone
 from counterfoil.app.settings import Settings, load_settings
+from counterfoil.app.steps import Step, StepBook, note, open_book, refuse_unstorable
 from counterfoil.app.wiring import close_ledger, open_ledger
 from counterfoil.core import codec
-from counterfoil.core.errors import ValueRefused
-from counterfoil.ledger import runs, steps
-from counterfoil.ledger.record import Ledger, expect
+from counterfoil.core.errors import Conflict, CounterfoilError, ValueRefused
+from counterfoil.core.ids import ARTIFACT
+from counterfoil.ledger import artifacts, holders, runs
+from counterfoil.ledger.artifacts import Stored
+from counterfoil.ledger.record import Ledger
 from counterfoil.ledger.runs import Driver, NewRun
 from counterfoil.ledger.states import ExecutionStatus
-from counterfoil.ledger.steps import StepEnd
-from counterfoil.ledger.unit import Unit
-from counterfoil.ledger.values import Refusal, RunRow, StepRow
-from counterfoil.ledger.writer import Pending
+from counterfoil.ledger.unit import Unit, Work
+from counterfoil.ledger.values import Refusal, RefusalCode, RunRow, Scope
 
 T = TypeVar("T")
 
@@ -43,14 +46,18 @@ class House:
         self.settings = settings
         self.ledger = ledger
         self._holder: Holder | None = None
+        self._guard = threading.Lock()
+        self._keys_guard = threading.Lock()
+        self._open_keys: set[str] = set()
 
     @property
     def holder(self) -> Holder:
         """This process as a holder, registered at first use."""
-        if self._holder is None:
-            folder = self.settings.ledger_file.parent / "holders"
-            self._holder = Holder(self.ledger, folder, "process")
-        return self._holder
+        with self._guard:
+            if self._holder is None:
+                folder = self.settings.ledger_file.parent / "holders"
+                self._holder = Holder(self.ledger, folder, "process")
+            return self._holder
 
     def run(
         self,
@@ -63,15 +70,35 @@ class House:
         """A run to enter with ``with`` or ``async with``.
 
         ``key``: the unfinished run of that key goes on under a new fence; without one every
-        call is a new run.
+        call is a new run. Entering raises ``Conflict`` while another process drives that run,
+        or when it is a run of something else or of another input.
         """
+        for what, name in (("subject", subject_id), ("key", key or "")):
+            refuse_unstorable(what, name)
         return Run(self, subject_kind, subject_id, key, input)
 
+    def _claim(self, key: str | None) -> None:
+        """Have one run of a key open at a time. Raises ``Conflict``."""
+        if key is None:
+            return
+        with self._keys_guard:
+            if key in self._open_keys:
+                raise Conflict(f"the run with the key {key!r} is open in this process already")
+            self._open_keys.add(key)
+
+    def _free(self, key: str | None) -> None:
+        if key is not None:
+            with self._keys_guard:
+                self._open_keys.discard(key)
+
     def close(self) -> None:
-        if self._holder is not None:
-            self._holder.release()
-            self._holder = None
-        close_ledger(self.ledger)
+        """Release what this process holds and close the ledger."""
+        try:
+            if self._holder is not None:
+                self._holder.release()
+                self._holder = None
+        finally:
+            close_ledger(self.ledger)
 
     def __enter__(self) -> Self:
         return self
@@ -89,8 +116,9 @@ class House:
 class Run:
     """One run while it is open: it succeeds when its block ends, fails when the block raises.
 
-    An interrupt or a cancellation ends nothing: the run stays open and can be entered again by
-    its key.
+    An interrupt or a cancellation ends nothing: the run is given up and can be entered again by
+    its key. When the end of a block that raised cannot be recorded, the block's own error is
+    raised all the same, with a note.
     """
 
     def __init__(
@@ -98,21 +126,21 @@ class Run:
     ) -> None:
         self._house = house
         self._ledger = house.ledger
-        self._new = (subject_kind, subject_id, key, input)
-        self._driver: Driver | None = None
-        self._recorded: dict[str, StepRow] = {}
+        self._subject = (subject_kind, subject_id)
+        self._key = key
+        self._input = input
+        self._book: StepBook | None = None
         self._counts: dict[str, int] = {}
-        self._row: RunRow | None = None
 
     @property
     def id(self) -> str:
-        return self._open.run_id
+        return self._open.driver.run_id
 
     @property
-    def _open(self) -> Driver:
-        if self._driver is None:
+    def _open(self) -> StepBook:
+        if self._book is None:
             raise ValueRefused("the run is not open", hint="enter it: with house.run(...) as run")
-        return self._driver
+        return self._book
 
     def step(self, name: str, work: Callable[[], T | Awaitable[T]]) -> "Step[T]":
         """An operation that is done once: its result is recorded and answers from then on.
@@ -120,12 +148,18 @@ class Run:
         ``await`` it on asyncio, or ``.wait()`` in a plain thread. The n-th step of one name is
         the same step when the run is entered again.
         """
+        refuse_unstorable("step", name)
         count = self._counts[name] = self._counts.get(name, 0) + 1
         key = name if count == 1 else f"{name}#{count}"
-        return Step(self, key, work)
+        return Step(self._open, key, work)
 
     def __enter__(self) -> Self:
-        self._enter(self._ledger.do(self._start))
+        self._house._claim(self._key)
+        try:
+            self._enter(self._ledger.do(self._prepare()))
+        except BaseException:
+            self._house._free(self._key)
+            raise
         return self
 
     def __exit__(
@@ -134,13 +168,26 @@ class Run:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        if error is None or isinstance(error, Exception):
-            self._ledger.do(lambda unit: self._end(unit, error))
+        try:
+            work = self._closing(error)
+            if work is not None:
+                self._ledger.do(work)
+        except CounterfoilError as refused:
+            if error is None:
+                raise
+            note(error, "the run's end", refused)
+        finally:
+            self._house._free(self._key)
 
     async def __aenter__(self) -> Self:
-        holder = await asyncio.to_thread(lambda: self._house.holder)
-        assert holder is not None
-        self._enter(await self._ledger.perform(self._start))
+        self._house._claim(self._key)
+        try:
+            work = await asyncio.to_thread(self._prepare)
+            driver = await self._ledger.perform(work)
+            await asyncio.to_thread(self._enter, driver)
+        except BaseException:
+            self._house._free(self._key)
+            raise
         return self
 
     async def __aexit__(
@@ -149,128 +196,104 @@ class Run:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        if error is None or isinstance(error, Exception):
-            await self._ledger.perform(lambda unit: self._end(unit, error))
+        try:
+            work = self._closing(error)
+            if work is not None:
+                await self._ledger.perform(work)
+        except CounterfoilError as refused:
+            if error is None:
+                raise
+            note(error, "the run's end", refused)
+        finally:
+            self._house._free(self._key)
 
-    def _start(self, unit: Unit) -> tuple[RunRow, Driver] | Refusal:
-        kind, subject, key, value = self._new
+    def _prepare(self) -> Work[Driver | Refusal]:
+        """All that is not the unit's: the holder, the input's form and its bytes."""
         ledger, holder_id = self._ledger, self._house.holder.id
-        before = runs.open_with_key(unit.connection, ledger.scope, key) if key else None
-        if before is not None:
-            driver = runs.take(unit, ledger.scope, before, holder_id)
-            return driver if isinstance(driver, Refusal) else (before, driver)
-        prepared = ledger.prepare(value)
+        prepared = ledger.prepare(self._input)
+        stored = ledger.keep_exact(prepared)
         new = NewRun(
-            kind,
-            subject,
+            *self._subject,
             prepared,
-            input_hash=ledger.key.of(codec.encode_safely(value).encode("ascii")),
+            input_hash=ledger.key.of(codec.encode_safely(self._input).encode("ascii")),
             input_hash_key=ledger.key.id,
             holder_id=holder_id,
-            run_key=key,
+            run_key=self._key,
+            input_artifact_id=ledger.ids.new(ARTIFACT) if stored else None,
         )
-        row = runs.create(unit, ledger.scope, new)
+        return lambda unit: self._start(unit, new, stored)
+
+    def _start(self, unit: Unit, new: NewRun, stored: Stored | None) -> Driver | Refusal:
+        scope = self._ledger.scope
+        key = new.run_key
+        before = runs.open_with_key(unit.connection, scope, key) if key is not None else None
+        if before is not None:
+            return self._why_not(unit, before, new) or runs.take(unit, scope, before, new.holder_id)
+        row = runs.create(unit, scope, new)
         if isinstance(row, Refusal):
             return row
-        driver = Driver(row.id, holder_id, row.fence)
-        moved = runs.move(unit, ledger.scope, driver, row.status, ExecutionStatus.RUNNING)
-        return moved if isinstance(moved, Refusal) else (moved, driver)
-
-    def _enter(self, started: tuple[RunRow, Driver]) -> None:
-        self._row, self._driver = started
-        if self._driver.fence > 1:
-            found = self._ledger.read(
-                lambda connection: steps.of_run(connection, self._ledger.scope, self.id)
+        if stored is not None:
+            kept = artifacts.record(
+                unit, scope, row.id, stored, fence=row.fence, artifact_id=new.input_artifact_id
             )
-            self._recorded = {step.step_key: step for step in found}
+            if isinstance(kept, Refusal):
+                return kept
+        driver = Driver(row.id, new.holder_id, row.fence)
+        moved = runs.move(unit, scope, driver, row.status, ExecutionStatus.RUNNING)
+        return moved if isinstance(moved, Refusal) else driver
 
-    def _end(self, unit: Unit, error: BaseException | None) -> RunRow | Refusal:
-        scope = self._ledger.scope
-        row = runs.get(unit.connection, scope, self.id)
-        assert row is not None
-        if error is None:
-            return runs.move(
-                unit, scope, self._open, row.status, ExecutionStatus.SUCCEEDED, cause="finished"
-            )
-        message = str(codec.describe_error(error)["message"])
-        return runs.move(
-            unit,
-            scope,
-            self._open,
-            row.status,
-            ExecutionStatus.FAILED,
-            cause="error",
-            message=message,
-            error_code=type(error).__name__,
+    def _why_not(self, unit: Unit, before: RunRow, new: NewRun) -> Refusal | None:
+        """Why the unfinished run of this key cannot be gone on with here."""
+        name = f"the key {new.run_key!r} is that of {before.id}"
+        if (before.subject_kind, before.subject_id) != (new.subject_kind, new.subject_id):
+            what = f"{before.subject_kind} {before.subject_id}"
+            return Refusal(RefusalCode.CONFLICT, f"{name}, a run of {what}", before.status)
+        same = (before.input_hash_key, before.input_hash) == (new.input_hash_key, new.input_hash)
+        if self._input is not None and not same:
+            return Refusal(RefusalCode.CONFLICT, f"{name}, which has another input", before.status)
+        if before.holder_id == new.holder_id:
+            return None
+        holder = holders.get(unit.connection, self._ledger.scope, before.holder_id)
+        if holder is None or is_gone(holder, unit.now):
+            return None
+        return Refusal(
+            RefusalCode.CONFLICT,
+            f"{before.id} is driven by process {holder.pid} on {holder.host}",
+            before.status,
         )
 
-    def _recorded_result(self, key: str) -> tuple[bool, Any]:
-        step = self._recorded.get(key)
-        if step is None or step.status != ExecutionStatus.SUCCEEDED:
-            return False, None
-        if step.result_json is not None:
-            return True, codec.decode(step.result_json)
-        return True, codec.decode(self._ledger.blobs.get(step.result_sha256).decode("ascii"))
+    def _enter(self, driver: Driver) -> None:
+        self._counts.clear()
+        self._book = open_book(self._ledger, driver)
 
-    def _record(self, key: str, started_at: int, value: Any, error: str) -> Pending[str | Refusal]:
-        ledger, driver = self._ledger, self._open
-        prepared = ledger.prepare(value)
-        overflow = None
-        if prepared.overflow is not None:
-            overflow = ledger.keep(prepared.overflow, "json", "application/json")
-        end = StepEnd(key, "step", prepared, started_at, overflow=overflow, error_code=error)
-        known = key in self._recorded
-        return ledger.submit(
-            lambda unit: steps.record(unit, ledger.scope, driver, end, known=known)
-        )
-
-
-class Step(Generic[T]):
-    """A step to await, or to wait for."""
-
-    __slots__ = ("_key", "_run", "_work")
-
-    def __init__(self, run: Run, key: str, work: Callable[[], T | Awaitable[T]]) -> None:
-        self._run = run
-        self._key = key
-        self._work = work
-
-    def wait(self) -> T:
-        """Do it, record it durably, and return its result; from a plain thread."""
-        found, value = self._run._recorded_result(self._key)
-        if found:
-            return cast("T", value)
-        started_at = self._run._ledger.clock.now_us()
-        try:
-            result = self._work()
-        except Exception as error:
-            described = codec.describe_error(error)
-            pending = self._run._record(self._key, started_at, described, type(error).__name__)
-            expect(pending.wait())
-            raise
-        if inspect.isawaitable(result):
-            raise ValueRefused(
-                f"step {self._key!r} is asynchronous", hint="await the step instead of wait()"
+    def _closing(self, error: BaseException | None) -> Work[RunRow | Refusal] | None:
+        """The unit that ends the run. None after an interrupt, which only gives it up."""
+        scope, driver = self._ledger.scope, self._open.driver
+        if error is not None and not isinstance(error, Exception):
+            with contextlib.suppress(CounterfoilError):
+                self._ledger.submit(lambda unit: _give_up(unit, scope, driver))
+            return None
+        move = partial(runs.move, target=ExecutionStatus.SUCCEEDED, cause="finished")
+        if error is not None:
+            move = partial(
+                runs.move,
+                target=ExecutionStatus.FAILED,
+                cause="error",
+                message=str(codec.describe_error(error)["message"]),
+                error_code=type(error).__name__,
             )
-        expect(self._run._record(self._key, started_at, result, "").wait())
-        return result
 
-    def __await__(self) -> Generator[Any, None, T]:
-        return self._perform().__await__()
+        def end(unit: Unit) -> RunRow | Refusal:
+            row = runs.get(unit.connection, scope, driver.run_id)
+            assert row is not None
+            return move(unit, scope, driver, row.status)
 
-    async def _perform(self) -> T:
-        found, value = self._run._recorded_result(self._key)
-        if found:
-            return cast("T", value)
-        started_at = self._run._ledger.clock.now_us()
-        try:
-            result = self._work()
-            if inspect.isawaitable(result):
-                result = await result
-        except Exception as error:
-            described = codec.describe_error(error)
-            pending = self._run._record(self._key, started_at, described, type(error).__name__)
-            expect(await pending)
-            raise
-        expect(await self._run._record(self._key, started_at, result, ""))
-        return cast("T", result)
+        return end
+
+
+def _give_up(unit: Unit, scope: Scope, driver: Driver) -> Driver | Refusal | None:
+    """Leave the run to whoever enters it next, unless somebody has it already."""
+    row = runs.get(unit.connection, scope, driver.run_id)
+    if row is None or row.fence != driver.fence:
+        return None
+    return runs.take(unit, scope, row, "")

@@ -5,12 +5,12 @@ from pathlib import Path
 import click
 
 from counterfoil.cli.exit_codes import Exit
-from counterfoil.cli.options import json_option, ledger_option, opened
+from counterfoil.cli.options import InOrder, json_option, ledger_option, opened
 from counterfoil.cli.terminal import console, print_json, print_line
 from counterfoil.cli.words import count, harmless, state
 
 
-@click.group()
+@click.group(cls=InOrder)
 def db() -> None:
     """Look after the ledger's database.
 
@@ -72,6 +72,10 @@ def info(ledger: Path | None, as_json: bool) -> Exit:
     out = console()
     width = max((len(str(key)) for key in found), default=0) + 2
     for key, value in found.items():
-        shown = f"{value:,}" if type(value) is int else str(value)
+        shown = f"{value:,}" if type(value) is int else _in_words(value)
         print_line(out, f"{state(key):<{width}}{harmless(shown)}")
     return Exit.OK
+
+
+def _in_words(value: object) -> str:
+    return ", ".join(str(one) for one in value) if isinstance(value, list) else str(value)

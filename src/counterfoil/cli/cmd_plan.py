@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from counterfoil.cli.exit_codes import Exit
-from counterfoil.cli.options import json_option
+from counterfoil.cli.options import InOrder, json_option
 from counterfoil.cli.plan_screens import fault_lines, plan_tree
 from counterfoil.cli.terminal import console, print_block, print_json, print_line
 from counterfoil.cli.words import count, harmless
@@ -20,7 +20,7 @@ _FILE = click.argument(
 )
 
 
-@click.group()
+@click.group(cls=InOrder)
 def plan() -> None:
     """Check and show plans.
 

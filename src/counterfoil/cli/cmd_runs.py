@@ -12,6 +12,7 @@ from counterfoil.cli.driving import Shown, drive
 from counterfoil.cli.exit_codes import Exit
 from counterfoil.cli.following import all_entries, follow, tally_of
 from counterfoil.cli.options import (
+    InOrder,
     json_option,
     ledger_option,
     opened,
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from counterfoil.app.plan_runs import Control, RunView
 
 
-@click.group()
+@click.group(cls=InOrder)
 def runs() -> None:
     """Look at recorded runs, take one up again, land its work.
 
@@ -92,8 +93,9 @@ def show(
     ledger: Path | None,
     as_json: bool,
 ) -> Exit:
-    """Show a run: its tasks, why each stands where it does, what comes next.
+    """Show a run, one of its tasks, or one attempt.
 
+    A run is shown with its tasks, why each stands where it does, and what comes next.
     With --task, one task with its attempts and the gates that judged them. With --output, what
     an attempt's process printed, after redaction: as it was recorded when written to a file or a
     pipe, with control characters spelled out on a terminal.
@@ -263,8 +265,7 @@ def land(run: str, into: str | None, ledger: Path | None, as_json: bool) -> Exit
         branch, old, new = land_run(house, name, into)
     if as_json:
         print_json({"run": name, "branch": branch, "old": old, "new": new})
-    else:
-        print_line(
-            console(), f"{harmless(branch)} has the work of {name}: {commit(old)} -> {commit(new)}"
-        )
+        return Exit.OK
+    moved = f": {commit(old)} -> {commit(new)}" if old != new else " already"
+    print_line(console(), f"{harmless(branch)} has the work of {name}{moved}")
     return Exit.OK

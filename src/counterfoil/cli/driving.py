@@ -19,7 +19,7 @@ from counterfoil.cli.tasks_table import time_taken
 from counterfoil.cli.terminal import close_output, console, is_terminal, print_json, say
 from counterfoil.cli.watch import PAGE, Display, Watcher
 from counterfoil.cli.words import count
-from counterfoil.core.errors import CounterfoilError
+from counterfoil.core.errors import CounterfoilError, Refused
 from counterfoil.ledger.states import AttemptStatus
 from counterfoil.ledger.values import EntryRow
 
@@ -64,20 +64,24 @@ class _Ledger:
 
 def drive(ledger: Path | None, shown: Shown, work: Work, *, known_run: str = "") -> Exit:
     """Drive a run to its end or a pause. ``known_run``: its name when it is there already."""
+    import asyncio
+
+    import counterfoil.app.plan_runs  # noqa: F401 - before signals are heard: it takes its time
+
     commands = Commands(ledger)
     with opened(ledger) as house:
         source = _Ledger(house)
-        watcher = Watcher(source, _display(shown, house), views=shown is Shown.LIVE)
+        watcher = Watcher(
+            source, _display(shown, house), house.ledger.clock, views=shown is Shown.LIVE
+        )
         if known_run:
             watcher.skip_past(run_id(house, known_run))
         driven = _Driven(house, source, watcher)
         try:
-            import asyncio
-
             view = asyncio.run(driven.run(work))
-        except BaseException:
+        except BaseException as error:
             watcher.finish()
-            _tell_left(watcher.run_id, commands)
+            _tell_left(error, watcher.run_id, commands)
             raise
         watcher.finish()
         _close(shown, house, view, watcher.tally, commands)
@@ -108,6 +112,8 @@ class _Driven:
     async def run(self, work: Work) -> "RunView":
         import asyncio
 
+        import anyio.lowlevel
+
         from counterfoil.app.plan_runs import Control
 
         self._control = Control(on_started=self._watcher.begin, notice=self._watcher.notice)
@@ -120,6 +126,7 @@ class _Driven:
         heard = [one for one in handlers if signal.getsignal(one) is not signal.SIG_IGN]
         for one in heard:
             loop.add_signal_handler(one, handlers[one])
+        await anyio.lowlevel.checkpoint()  # a signal that came before ends it here, before a run
         try:
             return await work(self._house, self._control)
         finally:
@@ -194,8 +201,11 @@ def closing_object(view: "RunView", tally: Tally, commands: Commands) -> dict[st
     }
 
 
-def _tell_left(run_id: str, commands: Commands) -> None:
+def _tell_left(error: BaseException, run_id: str, commands: Commands) -> None:
     """After an error in the middle: what was recorded is there, and can be taken up again."""
-    if run_id:
+    if not run_id:
+        if isinstance(error, KeyboardInterrupt):
+            say("Interrupted before anything was started.")
+    elif not isinstance(error, Refused):
         say(f"The run {run_id} is recorded up to here: {commands.show(run_id)}")
         say(f"Take it up again with: {commands.recover(run_id)}")

@@ -30,6 +30,10 @@ COMMANDS: Mapping[str, str] = {
 """Each is read from ``cmd_<name>.py`` when it is needed, so that help is there at once."""
 
 
+_NO_ARGUMENTS: Any = getattr(click.exceptions, "NoArgsIsHelpError", ())
+"""What newer versions of click raise for a group without a command: no error, but help."""
+
+
 class CommandLine(click.Group):
     """The top group. Commands return an ``Exit``; whatever they raise is told in one way."""
 
@@ -46,6 +50,13 @@ class CommandLine(click.Group):
         prepare_streams()
         run = super().main
         sys.exit(_ended(lambda: run(args, prog_name, complete_var, standalone_mode=False, **extra)))
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError:
+            close_output()
+            return Exit.NO_READER
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """In the order in which they are met."""
@@ -79,9 +90,6 @@ def _ended(command: Callable[[], Any]) -> Exit:
     try:
         code = command()
         sys.stdout.flush()
-    except BrokenPipeError:
-        close_output()
-        return Exit.NO_READER
     except BaseException as error:
         return told(error)
     return Exit(code or 0)
@@ -102,6 +110,9 @@ def told(error: BaseException) -> Exit:
         case CounterfoilError():
             _tell(error.message, error.hint)
             return of_error(error)
+        case click.UsageError(ctx=click.Context() as ctx) if isinstance(error, _NO_ARGUMENTS):
+            say(ctx.get_help())
+            return Exit.USAGE
         case click.UsageError():
             path = error.ctx.command_path if error.ctx else "counterfoil"
             _tell(error.format_message(), f"{path} --help")

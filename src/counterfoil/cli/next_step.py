@@ -4,7 +4,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from counterfoil.cli.commands import Commands
-from counterfoil.ledger.states import RUN_ENDS, AttemptOutcome, ExecutionStatus, TaskStatus
+from counterfoil.ledger.states import (
+    RUN_ENDS,
+    AttemptOutcome,
+    ExecutionStatus,
+    GateResult,
+    TaskStatus,
+)
 
 if TYPE_CHECKING:
     from counterfoil.app.plan_runs import RunView
@@ -52,6 +58,9 @@ def first_troubled(view: "RunView") -> str | None:
 def log_command(view: "RunView", commands: Commands) -> str:
     """The command that shows the log that somebody will want to read first."""
     task_id = first_troubled(view)
+    for gate in reversed(view.gates):
+        if gate.task_id == task_id and gate.result == GateResult.FAIL:
+            return commands.attempt_output(view.run.id, gate.attempt_id)
     attempted = {attempt.task_id for attempt in view.attempts}
     if task_id not in attempted:
         task_id = _worst(view) or (view.attempts[-1].task_id if view.attempts else None)

@@ -7,10 +7,20 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from counterfoil.cli.commands import Commands
+from counterfoil.core.errors import NotFound
+
 if TYPE_CHECKING:
     from counterfoil.app.house import House
 
 F = TypeVar("F", bound=Callable[..., Any])
+
+
+class InOrder(click.Group):
+    """A group whose commands are listed in the order in which they were defined."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(self.commands)
 
 
 def json_option(text: str = "One JSON document on stdout instead of text.") -> Callable[[F], F]:
@@ -52,4 +62,8 @@ def run_id(house: "House", name: str) -> str:
     """
     from counterfoil.app.plan_runs import find
 
-    return find(house, name).id
+    try:
+        return find(house, name).id
+    except NotFound as error:
+        error.hint = error.hint or Commands().runs()
+        raise

@@ -17,9 +17,17 @@ from counterfoil.cli.words import (
     date_time,
     duration,
     harmless,
+    harmless_lines,
     state,
 )
-from counterfoil.ledger.states import AttemptStatus, ExecutionStatus, GateResult
+from counterfoil.ledger.states import (
+    RUN_ENDS,
+    AttemptStatus,
+    ExecutionStatus,
+    GateResult,
+    Phase,
+    TaskStatus,
+)
 from counterfoil.ledger.values import AttemptRow, GateRow
 
 if TYPE_CHECKING:
@@ -29,6 +37,10 @@ if TYPE_CHECKING:
 
 LABEL = 11
 """How wide the words before a line's content are."""
+
+INTERRUPTED = "It was interrupted; the work of its attempts is kept."
+GATE_LINES = 12
+"""How many of a failed gate's last lines are shown."""
 
 
 def closing(out: "Console", view: "RunView", tally: Tally, commands: Commands, now: int) -> None:
@@ -80,8 +92,9 @@ def task_page(
     for attempt in attempts:
         out.print()
         _attempt(out, attempt, tally, now)
-        _gates(out, [gate for gate in view.gates if gate.attempt_id == attempt.id])
-        _labelled(out, "Output", commands.attempt_output(view.run.id, attempt.id))
+        _gates(out, [gate for gate in view.gates if gate.attempt_id == attempt.id], tally)
+        if attempt.phase != Phase.MERGE:
+            _labelled(out, "Output", commands.attempt_output(view.run.id, attempt.id))
     if not attempts:
         _labelled(out, "Attempts", "none yet")
 
@@ -92,7 +105,7 @@ def attempt_page(
     """One attempt with everything that was recorded of it."""
     print_line(out, (harmless(attempt.task_id), "bold"), f"  {attempt.phase} {attempt.ordinal}")
     _attempt(out, attempt, tally, now)
-    _gates(out, [gate for gate in view.gates if gate.attempt_id == attempt.id])
+    _gates(out, [gate for gate in view.gates if gate.attempt_id == attempt.id], tally)
     _labelled(out, "Started", date_time(attempt.started_at))
     _labelled(out, "Ended", date_time(attempt.ended_at))
     for label, value in (
@@ -100,7 +113,6 @@ def attempt_page(
         ("Candidate", attempt.candidate),
         ("Tree", attempt.tree),
         ("Session", attempt.session),
-        ("Worktree", attempt.worktree),
         ("Process", _process(attempt.exit_json)),
     ):
         if value:
@@ -122,15 +134,20 @@ def _headline(out: "Console", view: "RunView", now: int) -> None:
         f" {verb} {duration(took)}",
         f": {counts}" if counts else "",
     )
-    if run.cause not in ("", "finished"):
+    if run.status not in RUN_ENDS and run.cause:
         why = harmless(run.error_message)
-        print_line(out, f"{state(run.cause)}: {why}" if why else state(run.cause))
+        print_line(out, INTERRUPTED if run.cause == "shutdown" else f"{state(run.cause)}: {why}")
 
 
 def _tasks(out: "Console", view: "RunView", tally: Tally, now: int) -> None:
     lines = tasks_table.task_lines(view, tally, now)
     plain = ascii_only(out.file)
-    print_block(out, tasks_table.table(lines, width=out.width, ascii_only=plain, one_line=False))
+    block = tasks_table.table(lines, width=out.width, ascii_only=plain, one_line=False)
+    print_block(out, block)
+    if out.width < tasks_table.NARROW:
+        for line in lines:
+            if line.why and line.status != TaskStatus.MERGED:
+                print_line(out, f"{line.task_id}: {line.why}")
 
 
 def _places(out: "Console", view: "RunView") -> None:
@@ -158,7 +175,7 @@ def _attempt(out: "Console", attempt: AttemptRow, tally: Tally, now: int) -> Non
         _labelled(out, "Said", harmless(attempt.message))
 
 
-def _gates(out: "Console", gates: Sequence[GateRow]) -> None:
+def _gates(out: "Console", gates: Sequence[GateRow], tally: Tally) -> None:
     for gate in gates:
         passed = gate.result == GateResult.PASS
         kind = f" ({gate.fail_class})" if gate.fail_class else ""
@@ -171,6 +188,9 @@ def _gates(out: "Console", gates: Sequence[GateRow]) -> None:
             f" on tree {commit(gate.tree)}, {duration(gate.duration_ms)}{code}",
             (f"  {harmless(_argv(gate.command))}", "dim"),
         )
+        words = tally.gate_words.get((gate.attempt_id, gate.gate, gate.tree), "")
+        for said in harmless_lines(words).rstrip().splitlines()[-GATE_LINES:]:
+            print_line(out, f"{'':<{LABEL}}| {said}")
 
 
 def _argv(command: str) -> str:

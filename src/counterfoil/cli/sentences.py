@@ -81,7 +81,7 @@ def sentence(entry: EntryRow) -> str:
     elif tell is None:
         said = f"{entry.kind} {entry.payload}"
     elif entry.kind == events.RUN_CREATED.name:
-        said = f"run {entry.stream} {tell(payload_of(entry))}"
+        said = f"{entry.stream} {tell(payload_of(entry))}"
     else:
         try:
             said = tell(payload_of(entry))

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from counterfoil.cli.tally import Tally, Usage
 from counterfoil.cli.words import NOTHING, TASK_MARKS, commit, duration, harmless, state
+from counterfoil.core.limits import cut
 from counterfoil.ledger.states import AttemptStatus, Phase, TaskStatus
 from counterfoil.ledger.values import AttemptRow, TaskRow
 
@@ -21,6 +22,11 @@ NARROW = 60
 
 WIDE = 100
 """From here on agent and tokens have a place."""
+
+TITLED = 130
+"""From here on titles have a place."""
+
+TITLE_CHARACTERS = 45
 
 _URGENCY = (
     frozenset({TaskStatus.RUNNING}),
@@ -104,7 +110,7 @@ def table(lines: Sequence[TaskLine], *, width: int, ascii_only: bool, one_line: 
         no_wrap=one_line, overflow=overflow if one_line else "fold", max_width=max(12, width // 4)
     )
     grid.add_column(no_wrap=True, overflow=overflow)
-    columns = _columns(width, any(line.usage.known for line in lines))
+    columns = _columns(width, lines)
     for name in columns:
         right = name == "time"
         flexible = name == "why"
@@ -130,19 +136,24 @@ def table(lines: Sequence[TaskLine], *, width: int, ascii_only: bool, one_line: 
     return grid
 
 
-def _columns(width: int, tokens: bool) -> tuple[str, ...]:
+def _columns(width: int, lines: Sequence[TaskLine]) -> tuple[str, ...]:
+    """The columns behind id and state that fit, and that have something to tell."""
     if width < NARROW:
         return ("time",)
     if width < WIDE:
         return ("tries", "time", "why")
-    used = ("tokens",) if tokens else ()
-    return ("phase", "agent", "time", *used, "why")
+    titled = width >= TITLED and any(line.title != line.task_id for line in lines)
+    used = any(line.usage.known for line in lines)
+    titles, tokens = ("title",) * titled, ("tokens",) * used
+    return ("phase", "agent", "time", *tokens, *titles, "why")
 
 
 def _cell(line: TaskLine, name: str) -> str:
     match name:
         case "time":
             return line.time
+        case "title":
+            return cut(line.title, TITLE_CHARACTERS)[0]
         case "tries":
             return f"try {line.tries}" if line.tries else NOTHING
         case "phase":

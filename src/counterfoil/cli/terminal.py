@@ -42,10 +42,15 @@ def console(stream: IO[str] | None = None) -> "Console":
     """
     from rich.console import Console
 
+    class Unforgiving(Console):
+        def on_broken_pipe(self) -> None:
+            """Whoever prints decides what a reader that has gone means; the process goes on."""
+            raise BrokenPipeError
+
     stream = stream or sys.stdout
     terminal = is_terminal(stream)
     width = None if terminal or "COLUMNS" in os.environ else WIDTH_OF_FILES
-    return Console(
+    return Unforgiving(
         file=stream,
         force_terminal=terminal,
         width=width,

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from counterfoil.cli.sentences import payload_of
 from counterfoil.cli.tally import Tally
+from counterfoil.core.clock import Clock
 from counterfoil.core.errors import CounterfoilError
 from counterfoil.ledger.values import EntryRow
 
@@ -19,7 +20,10 @@ if TYPE_CHECKING:
 
 PAGE = 500
 PERIOD_SECONDS = 0.25
-"""How often a run is looked at. Only its own thread waits."""
+"""How often a run is looked at, at most. Only its own thread waits."""
+
+SHARE = 5
+"""A look that takes long is followed by a wait of so many times that, to leave room to the run."""
 
 
 class Source(Protocol):
@@ -46,11 +50,12 @@ class Display(Protocol):
 class Watcher:
     """``begin`` when the run's row is there, ``notice`` at any time, ``finish`` at the end."""
 
-    def __init__(self, source: Source, display: Display, *, views: bool) -> None:
+    def __init__(self, source: Source, display: Display, clock: Clock, *, views: bool) -> None:
         self.tally = Tally()
         self.run_id = ""
         self._source = source
         self._display = display
+        self._clock = clock
         self._views = views
         self._since = 0
         self._notices: queue.SimpleQueue[str] = queue.SimpleQueue()
@@ -88,8 +93,10 @@ class Watcher:
 
     def _follow(self) -> None:
         while not self._finishing:
+            began = self._clock.monotonic()
             self._look()
-            self._wake.wait(PERIOD_SECONDS)
+            took = self._clock.monotonic() - began
+            self._wake.wait(max(PERIOD_SECONDS, SHARE * took))
             self._wake.clear()
         self._look()
         self._guard(self._display.close)

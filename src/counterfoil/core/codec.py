@@ -44,7 +44,6 @@ from counterfoil.core.limits import (
 
 _MAX_INT = 2**53 - 1
 _DECIMAL_BITS = 4_096
-_SAFE_COUNT = MAX_VALUE_COUNT // 10
 _UNSTORABLE = re.compile("[\0\ud800-\udfff]")
 _TO_ESCAPE = re.compile("[%\0\ud800-\udfff]")
 _ESCAPED = re.compile("%([0-9a-f]{4})")
@@ -105,7 +104,7 @@ def encode_safely(value: Any) -> str:
         try:
             return _to_json(_SafeTagger().tag(value, 0))
         except Exception:
-            return _to_json(_described(_type_name(value), _message(first)))
+            return _to_json(_described(_type_name(value), _reason(first)))
 
 
 def describe_error(error: BaseException) -> dict[str, Any]:
@@ -231,44 +230,41 @@ class _Tagger:
         if not _all_differ(key for key, _ in pairs):
             return self.refuse(value, ValueRefused("Two keys are recorded alike.", hint=_HINT))
         if all(type(key) is str for key, _ in pairs):
-            return _escape_look_alike(dict(pairs))
-        return {
-            "~map": sorted(([key, item] for key, item in pairs), key=lambda pair: _to_json(pair[0]))
-        }
+            only = pairs[0][0] if len(pairs) == 1 else ""
+            return {"~" + only: pairs[0][1]} if only.startswith("~") else dict(pairs)
+        return {"~map": sorted(map(list, pairs), key=lambda pair: _to_json(pair[0]))}
 
     def _set(self, value: set[Any] | frozenset[Any], depth: int) -> Any:
         members = [self._key(item, depth) for item in value]
         if not _all_differ(members):
-            error = ValueRefused("Two members of a set are recorded alike.", hint=_HINT)
-            return self.refuse(value, error)
+            return self.refuse(value, ValueRefused("Two members are recorded alike.", hint=_HINT))
         name = "~set" if isinstance(value, set) else "~frozenset"
         return {name: sorted(members, key=_to_json)}
 
     def _key(self, key: Any, depth: int) -> Any:
         """A key or a set's member: what comes back must be hashable."""
         tagged = self.tag(key, depth)
-        if type(tagged) is dict or type(tagged) is list:
-            try:
-                hash(decode(_to_json(tagged)))
-            except TypeError:
-                error = ValueRefused(
-                    f"A {_type_name(key)} cannot be a key or a member of a set in a record.",
-                    hint="Give text, numbers, bytes or tuples of them.",
-                )
-                return self.refuse(key, error)
+        if type(tagged) is str:
+            return tagged
+        try:
+            hash(decode(_to_json(tagged)))
+        except TypeError:
+            message = f"A {_type_name(key)} cannot be a key or a member of a set in a record."
+            hint = "Give text, numbers, bytes or tuples of them."
+            return self.refuse(key, ValueRefused(message, hint=hint))
         return tagged
 
 
 class _SafeTagger(_Tagger):
     """Describes what the other one refuses, also what raises when it is looked at."""
 
-    limit = _SAFE_COUNT
+    limit = MAX_VALUE_COUNT // 10
 
     def tag(self, value: Any, depth: int) -> Any:
         try:
             return super().tag(value, depth)
         except Exception as error:
-            return self.refuse(value, ValueRefused(_message(error)))
+            return _described(_type_name(value), _reason(error))
 
     def refuse(self, value: Any, error: ValueRefused) -> Any:
         return _described(_type_name(value), error.message)
@@ -282,14 +278,6 @@ def _all_differ(tagged: Iterable[Any]) -> bool:
     """Whether as many values come back: an Enum and its value are recorded alike."""
     keys = list(tagged)
     return len({key if type(key) is str else decode(_to_json(key)) for key in keys}) == len(keys)
-
-
-def _escape_look_alike(tagged: dict[str, Any]) -> dict[str, Any]:
-    if len(tagged) == 1:
-        (key,) = tagged
-        if key.startswith("~"):
-            return {"~" + key: tagged[key]}
-    return tagged
 
 
 def _tag_text(text: str) -> Any:
@@ -394,6 +382,13 @@ def _type_name(value: Any) -> str:
         return cut(name.removeprefix("builtins."), 200)[0]
     except Exception:
         return "unknown"
+
+
+def _reason(error: Exception) -> str:
+    """Never a foreign error's message: it may show the value, unredacted."""
+    if isinstance(error, ValueRefused):
+        return error.message
+    return f"Looking at it raised {_type_name(error)}."
 
 
 def _message(error: BaseException) -> str:

@@ -158,7 +158,10 @@ def _apart(spans: list[Span]) -> list[Span]:
 _SEPARATOR = re.compile(r"""\\*["'`]?\]?([ \t]*)(=>|:=|={1,3}|:(?![:/]))([ \t]*)""")
 _FLAG_GAP = re.compile(r"[ \t]+(?!-)")
 _OPENING = re.compile(r"""[bru]?\[?(\\*["'])""")
-_BARE = re.compile(r"""(?!\[REDACTED[:\]])\[?([^\s"'`,;&<>(){}\[\]\\|]{1,2048})""")
+_BARE = re.compile(
+    r"(?:\[REDACTED(?::[a-z-]+)?\]|\[(?!REDACTED[:\]]))?"
+    r"""([^\s"'`,;&<>(){}\[\]\\|]{1,2048})"""
+)
 _ENVIRONMENT = re.compile(r"""((?:[^\s"'`\\]+|\\(?![nrtu"'\\]))+)""")
 _HEADER = re.compile(r"""((?:[^\r\n"'`\\]+|\\(?![nr"']))+)""")
 _SCHEME_VALUE = re.compile(r"(?i:bearer|basic|token|digest|negotiate|apikey)[ \t]+\S")
@@ -293,7 +296,7 @@ def _value_span(match: re.Match[str] | None, kind: str) -> Span | None:
 
 def _no_secret(value: str) -> bool:
     """A variable's name, a placeholder, or what was redacted before."""
-    return _REFERENCE.fullmatch(value) is not None or _MARKED.match(value) is not None
+    return _REFERENCE.fullmatch(value) is not None or _MARKED.fullmatch(value) is not None
 
 
 def _is_query_name(name: str) -> bool:

@@ -272,7 +272,7 @@ class Keeper:
         search = processes.Search(
             marker=self.launch.marker,
             worktree=self._worktree,
-            since=me.start if me else None,
+            since=me.start + 1 if me else None,  # nobody of this attempt began in our first tick
             root=os.getpid(),
         )
         return processes.end_tree(

@@ -132,17 +132,17 @@ def alive(known: Identity) -> bool:
 
 
 def start_unit(since_us: int, now_us: int) -> int | None:
-    """Wall time (microseconds since 1970) in the unit of ``Process.start``.
+    """The first ``Process.start`` after this wall time (microseconds since 1970).
 
     None when that was before this boot: nothing from then can be running.
     """
     if not _has_proc():
-        return since_us
+        return since_us + 1
     uptime_us = time.clock_gettime_ns(time.CLOCK_BOOTTIME) // 1000
     since_boot_us = uptime_us - (now_us - since_us)
     if since_boot_us < 0:
         return None
-    return since_boot_us * os.sysconf("SC_CLK_TCK") // 1_000_000
+    return since_boot_us * os.sysconf("SC_CLK_TCK") // 1_000_000 + 1
 
 
 def carries(pid: int, marker: str) -> bool:

@@ -34,9 +34,12 @@ def record(
     task_id: str | None = None,
     attempt_id: str | None = None,
     fence: int | None = None,
+    artifact_id: str | None = None,
 ) -> str | Refusal:
-    """Have the run own these bytes; returns the artifact's id."""
-    artifact_id = unit.ids.new(ARTIFACT)
+    """Have the run own these bytes; returns the artifact's id, which may be minted before."""
+    if fence is not None and (stale := journal.refuse_stale(unit, scope, run_id, fence)):
+        return stale
+    artifact_id = artifact_id or unit.ids.new(ARTIFACT)
     values = {
         "id": artifact_id,
         "run_id": run_id,

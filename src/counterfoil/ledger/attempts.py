@@ -1,7 +1,7 @@
 """Attempts: one leased execution of one phase of a task, under a fence."""
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from counterfoil.core import codec
@@ -58,6 +58,9 @@ class End:
 
 def lease(unit: Unit, scope: Scope, driver: Driver, new: Lease) -> AttemptRow | Refusal:
     """Lease an attempt: its row is there before anything of it exists."""
+    stale = journal.refuse_stale(unit, scope, driver.run_id, driver.fence)
+    if stale is not None:
+        return stale
     values = {
         "id": new.attempt_id,
         "run_id": driver.run_id,
@@ -155,6 +158,7 @@ def end(
     unit: Unit, scope: Scope, driver: Driver, attempt: AttemptRow, how: End
 ) -> AttemptRow | Refusal:
     """End the attempt: dispatch.done, usage, its one duration and its diff in one commit."""
+    how = replace(how, message=unit.text(how.message), error_class=unit.text(how.error_class))
     row = transitions.move(
         unit,
         scope,
@@ -170,8 +174,8 @@ def end(
         session=how.report.session if how.report else None,
         candidate=how.candidate or None,
         tree=how.tree or None,
-        exit_json=codec.encode(asdict(how.exit)) if how.exit else None,
-        report_json=codec.encode(asdict(how.report)) if how.report else None,
+        exit_json=codec.encode_safely(asdict(how.exit)) if how.exit else None,
+        report_json=codec.encode_safely(asdict(how.report)) if how.report else None,
         duration_ms=how.duration_ms,
         ended_at=unit.now,
     )

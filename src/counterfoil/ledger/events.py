@@ -19,6 +19,10 @@ class Field:
     required: bool
     doc: str
 
+    def allows(self, value: Any) -> bool:
+        """True for a value of one of the types; a boolean is no integer."""
+        return isinstance(value, self.types) and (not isinstance(value, bool) or bool in self.types)
+
     @property
     def type_names(self) -> str:
         return " or ".join(_JSON_NAMES[kind] for kind in self.types)
@@ -48,7 +52,7 @@ class EventKind:
             if name not in payload:
                 if field.required:
                     raise ValueRefused(f"{self.name}: the payload lacks {name}")
-            elif not isinstance(payload[name], field.types):
+            elif not field.allows(payload[name]):
                 raise ValueRefused(f"{self.name}: {name} must be {field.type_names}")
         unknown = payload.keys() - self.fields.keys()
         if unknown:

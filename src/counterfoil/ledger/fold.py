@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from counterfoil.core import codec
+from counterfoil.core.errors import CounterfoilError
 from counterfoil.ledger.states import MACHINES
 
 RowKey = tuple[str, tuple[tuple[str, Any], ...]]
@@ -12,7 +13,10 @@ RowKey = tuple[str, tuple[tuple[str, Any], ...]]
 
 @dataclass(slots=True)
 class Folded:
-    """State columns by row, and what in the journal itself contradicts the table of moves."""
+    """State columns by row, and what in the journal itself cannot be so.
+
+    ``illegal``: moves that the table of moves has not, and moves that cannot be read.
+    """
 
     rows: dict[RowKey, dict[str, Any]] = field(default_factory=dict)
     illegal: list[str] = field(default_factory=list)
@@ -29,8 +33,11 @@ def fold(moves: Iterable[tuple[int, str]]) -> Folded:
     for seq, text in moves:
         if text == "[]":
             continue
-        for table, key, columns in codec.decode(text):
-            _apply(folded, seq, table, key, columns)
+        try:
+            for table, key, columns in codec.decode(text):
+                _apply(folded, seq, table, key, columns)
+        except (CounterfoilError, KeyError, TypeError, ValueError, AttributeError):
+            folded.illegal.append(f"entry {seq}: its moves cannot be read")
     return folded
 
 

@@ -46,6 +46,9 @@ def record(
 
     A reused pass has an entry of its own and no second row.
     """
+    stale = journal.refuse_stale(unit, scope, driver.run_id, driver.fence)
+    if stale is not None:
+        return stale
     result = GateResult.PASS if judged.fail_class is None else GateResult.FAIL
     values = {
         "id": unit.ids.new(GATE_RESULT),
@@ -57,8 +60,8 @@ def record(
         "environment": judged.environment,
         "result": str(result),
         "fail_class": str(judged.fail_class or ""),
-        "command": unit.redactor.text(codec.encode(list(judged.command))),
-        "cwd": judged.cwd,
+        "command": codec.encode(unit.redactor.value(list(judged.command))[0]),
+        "cwd": unit.text(judged.cwd),
         "exit_code": judged.exit_code,
         "duration_ms": judged.duration_ms,
         "fingerprint": judged.fingerprint,

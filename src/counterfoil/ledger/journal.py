@@ -39,7 +39,7 @@ def genesis(scope: Scope, stream: str) -> str:
 
 
 def body_hash(task_id: str | None, attempt_id: str | None, moves: str, payload: str) -> str:
-    return _sha256(f"{task_id or ''}\n{attempt_id or ''}\n{moves}\n{payload}")
+    return _sha256(f"{codec.encode([task_id, attempt_id])}\n{moves}\n{payload}")
 
 
 def chain_hash(previous: str, seq: int, kind: str, at: int, body_sha256: str) -> str:
@@ -59,15 +59,12 @@ def append(
 ) -> Cursor | Refusal:
     """Append one entry that tells the unit's state changes since the last one.
 
-    ``fence``: the driver's; ``StaleFence`` when another driver has taken the run since.
+    ``fence``: the driver's; ``STALE_FENCE`` when another driver has taken the run since.
     Raises ``ValueRefused`` when the payload is not of the kind's shape.
     """
-    head = unit.heads.get((scope, stream)) or _head(unit, scope, stream)
-    if fence is not None and head.fence != fence:
-        return Refusal(
-            RefusalCode.STALE_FENCE,
-            f"{stream} is driven under fence {head.fence}, this driver holds {fence}",
-        )
+    if fence is not None and (stale := refuse_stale(unit, scope, stream, fence)):
+        return stale
+    head = _head(unit, scope, stream)
     kind.check(payload)
     body, _paths = unit.redactor.value(dict(payload))
     text = codec.encode(body)
@@ -75,6 +72,7 @@ def append(
     unit.moves.clear()
     body_sha256 = body_hash(task_id, attempt_id, moves, text)
     head.seq += 1
+    head.advanced = True
     head.hash = chain_hash(head.hash, head.seq, kind.name, unit.now, body_sha256)
     unit.run(
         _SQL["append"],
@@ -94,7 +92,32 @@ def append(
     return Cursor(stream, head.seq, head.hash)
 
 
+def refuse_stale(unit: Unit, scope: Scope, run_id: str, fence: int) -> Refusal | None:
+    """The refusal that a driver with this fence gets, if any.
+
+    Asked before a driver's first INSERT, so that a stale one hears of its fence and not of a
+    row that the driver after it has written already.
+    """
+    present = _head(unit, scope, run_id).fence
+    if present == fence:
+        return None
+    if present is None:
+        return Refusal(RefusalCode.NOT_FOUND, f"there is no run {run_id} in this workspace")
+    return Refusal(
+        RefusalCode.STALE_FENCE,
+        f"{run_id} is driven under fence {present}, this driver holds {fence}",
+    )
+
+
+def hand_out(unit: Unit, scope: Scope, run_id: str, fence: int) -> None:
+    """Have the rest of the unit know the fence that it has just given to the run's driver."""
+    _head(unit, scope, run_id).fence = fence
+
+
 def _head(unit: Unit, scope: Scope, stream: str) -> Head:
+    known = unit.heads.get((scope, stream))
+    if known is not None:
+        return known
     row = unit.one(_SQL["head"], scope.params(stream=stream))
     head = (
         Head(row[0], row[1], row[2], stored=True)
@@ -107,7 +130,7 @@ def _head(unit: Unit, scope: Scope, stream: str) -> Head:
 
 def write_heads(unit: Unit) -> None:
     """Store where the unit left each stream. The writer calls it when the unit has returned."""
-    for (scope, stream), head in unit.heads.items():
+    for (scope, stream), head in _advanced(unit):
         statement = _SQL["advance_head"] if head.stored else _SQL["open_head"]
         unit.run(statement, scope.params(stream=stream, seq=head.seq, hash=head.hash))
 
@@ -115,8 +138,12 @@ def write_heads(unit: Unit) -> None:
 def last_entries(unit: Unit) -> list[tuple[Scope, Cursor]]:
     """The newest entry of each stream that the unit wrote to: the proof of its commit."""
     return [
-        (scope, Cursor(stream, head.seq, head.hash)) for (scope, stream), head in unit.heads.items()
+        (scope, Cursor(stream, head.seq, head.hash)) for (scope, stream), head in _advanced(unit)
     ]
+
+
+def _advanced(unit: Unit) -> Iterator[tuple[tuple[Scope, str], Head]]:
+    return ((name, head) for name, head in unit.heads.items() if head.advanced)
 
 
 def holds(connection: Connection, scope: Scope, cursor: Cursor) -> bool:

@@ -60,6 +60,13 @@ class Ledger:
     def prepare(self, value: Any) -> exact.Exact:
         return exact.prepare(value, self.redactor)
 
+    def keep_exact(self, prepared: exact.Exact) -> Stored | None:
+        """Store what is too large for a row, as it was hashed; None when it fits into the row."""
+        if prepared.overflow is None:
+            return None
+        sha256 = self.blobs.put(prepared.overflow)
+        return Stored(sha256, prepared.size, "json", "application/json")
+
     def keep(self, data: bytes, type: str, mime: str = "application/octet-stream") -> Stored:
         """Redact and store bytes; the caller records the artifact afterwards."""
         recorded = self.redactor.data(data)
@@ -69,15 +76,15 @@ class Ledger:
         """Redact and store a file's bytes without holding them in memory."""
         redacted = path.with_name(f"{path.name}.redacted")
         stream = StreamRedactor(self.redactor)
-        with path.open("rb") as source, redacted.open("wb") as target:
-            redacted.chmod(0o600)
-            while chunk := source.read(limits.READ_CHUNK_BYTES):
-                target.write(stream.feed(chunk))
-            target.write(stream.finish())
         try:
+            with path.open("rb") as source, redacted.open("wb") as target:
+                redacted.chmod(0o600)
+                while chunk := source.read(limits.READ_CHUNK_BYTES):
+                    target.write(stream.feed(chunk))
+                target.write(stream.finish())
             sha256, size = self.blobs.put_file(redacted)
         finally:
-            redacted.unlink()
+            redacted.unlink(missing_ok=True)
         return Stored(sha256, size, type, "text/plain", meta)
 
 

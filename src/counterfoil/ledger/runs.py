@@ -50,14 +50,15 @@ def create(unit: Unit, scope: Scope, new: NewRun) -> RunRow | Refusal:
     if new.run_key is not None and open_with_key(unit.connection, scope, new.run_key):
         return Refusal(RefusalCode.CONFLICT, f"an unfinished run has the key {new.run_key!r}")
     run_id = unit.ids.new(RUN)
+    lineage_root_id = _lineage_root(run_id, new)
     values = {
         "id": run_id,
         "run_key": new.run_key,
         "request_id": new.request_id,
         "parent_run_id": new.parent.id if new.parent else None,
         "source_run_id": new.source.id if new.source else None,
-        "lineage_root_id": _lineage_root(run_id, new),
-        "attempt_no": new.source.attempt_no + 1 if new.source else 1,
+        "lineage_root_id": lineage_root_id,
+        "attempt_no": _attempt_no(unit, scope, lineage_root_id) if new.source else 1,
         "subject_kind": new.subject_kind,
         "subject_id": new.subject_id,
         "subject_version_id": new.subject_version_id,
@@ -75,6 +76,7 @@ def create(unit: Unit, scope: Scope, new: NewRun) -> RunRow | Refusal:
         "redacted_paths": new.input.redacted_paths,
     }
     unit.run(_SQL["insert"], scope.params(**values, now=unit.now))
+    journal.hand_out(unit, scope, run_id, 1)
     transitions.tell(unit, states.RUNS, {"id": run_id}, values)
     payload = {
         "subjectKind": new.subject_kind,
@@ -96,6 +98,13 @@ def _lineage_root(run_id: str, new: NewRun) -> str:
     return origin.lineage_root_id if origin else run_id
 
 
+def _attempt_no(unit: Unit, scope: Scope, lineage_root_id: str) -> int:
+    """One more than the highest of the lineage: two re-executions of one run differ."""
+    row = unit.one(_SQL["last_of_lineage"], scope.params(lineage_root_id=lineage_root_id))
+    assert row is not None
+    return int(row[0]) + 1
+
+
 def get(connection: Connection, scope: Scope, run_id: str) -> RunRow | None:
     row = connection.one(_SQL["get"], scope.params(id=run_id))
     return RunRow(*row) if row else None
@@ -103,7 +112,7 @@ def get(connection: Connection, scope: Scope, run_id: str) -> RunRow | None:
 
 def find(connection: Connection, scope: Scope, name: str) -> RunRow | Refusal:
     """The run whose id is, or unambiguously begins with, ``name``."""
-    rows = connection.all(_SQL["with_prefix"], scope.params(prefix=name))
+    rows = connection.all(_SQL["with_prefix"], scope.params(prefix=name)) if name else []
     exact = [row for row in rows if row[0] == name]
     if exact or len(rows) == 1:
         return RunRow(*(exact or rows)[0])
@@ -134,6 +143,7 @@ def take(unit: Unit, scope: Scope, run: RunRow, holder_id: str) -> Driver | Refu
     if row is None:
         return Refusal(RefusalCode.CONFLICT, f"another process has just taken {run.id}")
     taken = RunRow(*row)
+    journal.hand_out(unit, scope, run.id, taken.fence)
     transitions.tell(
         unit, states.RUNS, {"id": run.id}, {"holder_id": holder_id, "fence": taken.fence}
     )
@@ -159,6 +169,7 @@ def move(
     error_code: str | None = None,
 ) -> RunRow | Refusal:
     """Move the run; ends, and their times, follow from the target."""
+    cause, message = unit.text(cause), unit.text(message)
     columns: dict[str, Any] = {"cause": cause, "error_message": message}
     if result is not None:
         columns |= {

@@ -11,7 +11,7 @@ from counterfoil.ledger.queries import queries
 from counterfoil.ledger.runs import Driver
 from counterfoil.ledger.states import ExecutionStatus
 from counterfoil.ledger.unit import Unit
-from counterfoil.ledger.values import Refusal, Scope, StepRow
+from counterfoil.ledger.values import Refusal, RefusalCode, Scope, StepRow
 from counterfoil.ports.store import Connection
 
 _SQL = queries("run_steps")
@@ -34,7 +34,19 @@ def record(unit: Unit, scope: Scope, driver: Driver, end: StepEnd, *, known: boo
     """Record a step's end in one commit; returns the step's id.
 
     ``known``: the step has a row already (it failed before); it moves on through ``retrying``.
+    ``STALE_FENCE`` when another driver has the run, ``CONFLICT`` when the step is recorded and
+    not known to be.
     """
+    stale = journal.refuse_stale(unit, scope, driver.run_id, driver.fence)
+    if stale is not None:
+        return stale
+    before = get(unit.connection, scope, driver.run_id, end.key)
+    if before is not None and not known:
+        return Refusal(
+            RefusalCode.CONFLICT,
+            f"step {end.key} of {driver.run_id} is recorded already",
+            before.status,
+        )
     status = ExecutionStatus.FAILED if end.error_code else ExecutionStatus.SUCCEEDED
     columns = _columns(unit, end)
     if end.overflow is not None:
@@ -42,7 +54,6 @@ def record(unit: Unit, scope: Scope, driver: Driver, end: StepEnd, *, known: boo
         if isinstance(kept, Refusal):
             return kept
         columns["result_artifact_id"] = kept
-    before = get(unit.connection, scope, driver.run_id, end.key) if known else None
     if before is None:
         step_id = _insert(unit, scope, driver, end, columns | {"status": str(status)})
     else:
@@ -70,7 +81,7 @@ def _columns(unit: Unit, end: StepEnd) -> dict[str, Any]:
         "record_hash": end.result.sha256,
         "redacted_paths": end.result.redacted_paths,
         "error_code": end.error_code,
-        "error_message": end.error_message,
+        "error_message": unit.text(end.error_message),
         "started_at": end.started_at,
         "ended_at": unit.now,
     }

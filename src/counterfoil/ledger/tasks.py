@@ -27,12 +27,15 @@ class NewTask:
 
 def add(unit: Unit, scope: Scope, driver: Driver, tasks: Iterable[NewTask]) -> Refusal | None:
     """Add tasks that wait. Each has an entry of its own."""
+    stale = journal.refuse_stale(unit, scope, driver.run_id, driver.fence)
+    if stale is not None:
+        return stale
     for task in tasks:
         values = {
             "run_id": driver.run_id,
             "task_id": task.task_id,
             "position": task.position,
-            "title": task.title,
+            "title": unit.text(task.title),
             "spec_sha256": task.spec_sha256,
             "status": str(TaskStatus.WAITING),
             "accepted": 0,
@@ -46,7 +49,7 @@ def add(unit: Unit, scope: Scope, driver: Driver, tasks: Iterable[NewTask]) -> R
             scope,
             driver.run_id,
             events.TASK_ADDED,
-            {"task": task.task_id, "title": task.title, "dependsOn": list(task.depends_on)},
+            {"task": task.task_id, "title": values["title"], "dependsOn": list(task.depends_on)},
             task_id=task.task_id,
             fence=driver.fence,
         )
@@ -69,6 +72,7 @@ def move(
     merged_commit: str | None = None,
 ) -> TaskRow | Refusal:
     """Move a task and journal it. ``reason``: one sentence for whoever asks why."""
+    reason = unit.text(reason)
     row = transitions.move(
         unit,
         scope,

@@ -57,6 +57,18 @@ _CHANGEABLE: Mapping[str, tuple[str, ...]] = {
     ),
 }
 _FENCED = frozenset({"runs", "attempts"})
+_AS_RECORDED = frozenset(
+    {
+        "holder_id",
+        "output_summary",
+        "result_json",
+        "result_artifact_id",
+        "result_sha256",
+        "record_hash",
+        "redacted_paths",
+    }
+)
+"""What ``ledger.exact`` has redacted and hashed already: to look at it again could change it."""
 
 
 def tell(unit: Unit, machine: Machine, key: Mapping[str, Any], columns: Mapping[str, Any]) -> None:
@@ -83,6 +95,8 @@ def move(
     (it stands elsewhere by now).
     """
     name = " ".join(str(part) for part in key.values())
+    if unknown := columns.keys() - set(_CHANGEABLE[machine.table]):
+        raise TypeError(f"{machine.table} has no changeable column {sorted(unknown)[0]}")
     if not machine.allows(source, target):
         return Refusal(
             RefusalCode.ILLEGAL_MOVE,
@@ -90,7 +104,7 @@ def move(
             str(source),
         )
     recorded = {
-        column: unit.redactor.text(value) if isinstance(value, str) else value
+        column: unit.text(value) if isinstance(value, str) and column not in _AS_RECORDED else value
         for column, value in columns.items()
     }
     values = dict.fromkeys(_CHANGEABLE[machine.table]) | recorded

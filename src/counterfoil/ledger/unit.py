@@ -4,6 +4,7 @@ A unit may run more than once (alone again, when its group did not commit), so i
 nothing but its transaction. A refusal is a value; a unit that returns one leaves nothing.
 """
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
@@ -14,16 +15,21 @@ from counterfoil.ledger.values import Scope
 from counterfoil.ports.store import Connection, Row
 
 T = TypeVar("T")
+_UNSTORABLE = re.compile("[\0\ud800-\udfff]")
 
 
 @dataclass(slots=True)
 class Head:
-    """Where a stream stands inside this unit; ``fence`` is its run's, None for other streams."""
+    """Where a stream stands inside this unit; ``fence`` is its run's, None where there is none.
+
+    ``advanced``: the unit has appended to the stream.
+    """
 
     seq: int
     hash: str
     fence: int | None
     stored: bool
+    advanced: bool = False
 
 
 @dataclass(slots=True)
@@ -45,6 +51,10 @@ class Unit:
 
     def one(self, sql: str, params: Mapping[str, Any]) -> Row | None:
         return self.connection.one(sql, params)
+
+    def text(self, text: str) -> str:
+        """A text for a column: redacted, and what no engine can keep (NUL, surrogates) escaped."""
+        return _UNSTORABLE.sub(lambda found: f"\\u{ord(found[0]):04x}", self.redactor.text(text))
 
 
 Work = Callable[[Unit], T]

@@ -4,10 +4,11 @@ A chain proves that nothing inside it was changed or taken out. That nothing was
 is proven only against a head that was kept elsewhere.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
+from typing import Any
 
-from counterfoil.core.errors import IntegrityFault, NotFound
+from counterfoil.core.errors import IntegrityFault, NotFound, ValueRefused
 from counterfoil.ledger import artifacts, fold, journal, runs
 from counterfoil.ledger.hashing import sha256_text
 from counterfoil.ledger.queries import queries
@@ -38,6 +39,16 @@ class Findings:
         return not self.faults
 
 
+def streams(connection: Connection, scope: Scope) -> Iterator[journal.Cursor]:
+    """The heads of all streams, and of each that has rows or entries but no head any more."""
+    heads = {head.stream: head for head in journal.streams(connection, scope)}
+    names = set(heads)
+    for table in ("journal", *MACHINES):
+        names.update(row[0] for row in connection.all(queries(table)["run_ids"], scope.params()))
+    for name in sorted(names):
+        yield heads.get(name) or journal.Cursor(name, 0, journal.genesis(scope, name))
+
+
 def verify_stream(
     connection: Connection,
     blobs: Blobs,
@@ -49,12 +60,14 @@ def verify_stream(
     """Verify one stream against its rows, its artifacts and, if given, a head kept elsewhere."""
     findings = Findings(head.stream, head=str(head))
     moves: list[tuple[int, str]] = []
-    kept_seq = int(kept_head.partition("-")[0]) if kept_head else 0
+    kept_seq = _seq_of(kept_head) if kept_head else 0
     last = start = journal.Cursor(head.stream, 0, journal.genesis(scope, head.stream))
     for last in _walk(connection, scope, findings, moves, start):
         if kept_head and last.seq == kept_seq:
             _compare_kept(findings, str(last), kept_head)
-    if (last.seq, last.hash) != (head.seq, head.hash):
+    if head.seq == 0:
+        findings.faults.append(f"{head.stream}: its head row is missing")
+    elif (last.seq, last.hash) != (head.seq, head.hash):
         findings.faults.append(
             f"{head.stream}: the head row says {head}, the journal ends at {last}"
         )
@@ -65,6 +78,15 @@ def verify_stream(
     _check_rows(connection, scope, findings, moves)
     _check_artifacts(connection, blobs, scope, findings)
     return findings
+
+
+def _seq_of(kept_head: str) -> int:
+    seq, _, prefix = kept_head.partition("-")
+    if not (seq.isascii() and seq.isdigit() and int(seq) and prefix):
+        raise ValueRefused(
+            f"{kept_head!r} is not a head", hint="give it as verify prints it: 42-1f0c9a77"
+        )
+    return int(seq)
 
 
 def _walk(
@@ -118,17 +140,30 @@ def _check_rows(
             found = connection.all(queries(table)["of_run"], scope.params(run_id=findings.stream))
             rows = [asdict(ROWS[table](*row)) for row in found]
         findings.faults.extend(fold.differences(folded, table, rows))
-        for row in rows:
-            _check_text(findings, table, row)
+        if table in ("runs", "run_steps"):
+            kept = artifacts.of_run(connection, scope, findings.stream)
+            hashes = {artifact.id: artifact.sha256 for artifact in kept}
+            for row in rows:
+                _check_text(findings, table, row, hashes)
 
 
-def _check_text(findings: Findings, table: str, row: dict[str, object]) -> None:
-    """Texts that a recorded hash covers: a run's input, a run's or step's result."""
-    for text, hashed in (("input_json", "input_sha256"), ("result_json", "result_sha256")):
-        value = row.get(text)
-        if isinstance(value, str) and sha256_text(value) != row[hashed]:
+def _check_text(
+    findings: Findings, table: str, row: Mapping[str, Any], hashes: Mapping[str, str]
+) -> None:
+    """What a recorded hash covers: a run's input, a run's or step's result, inline or stored.
+
+    ``hashes``: those of the run's artifacts.
+    """
+    for what in ("input", "result"):
+        hashed = row.get(f"{what}_sha256")
+        if not hashed:
+            continue
+        text, pointer = row[f"{what}_json"], row[f"{what}_artifact_id"]
+        found = hashes.get(pointer) if text is None else sha256_text(str(text))
+        if found != hashed:
+            place = f"{what}_json" if pointer is None else f"{what}_artifact_id"
             name = fold.describe(fold.row_key(table, row))
-            findings.faults.append(f"{name}: {text} is not what its hash says")
+            findings.faults.append(f"{name}: {place} is not what its hash says")
 
 
 def _check_artifacts(
@@ -138,5 +173,5 @@ def _check_artifacts(
         findings.artifacts += 1
         try:
             blobs.check(artifact.sha256)
-        except (IntegrityFault, NotFound) as error:
+        except (IntegrityFault, NotFound, ValueRefused) as error:
             findings.faults.append(f"{artifact.id} of {findings.stream}: {error.message}")

@@ -7,13 +7,14 @@ effect: it is looked up, never repeated blindly.
 """
 
 import asyncio
+import contextlib
 import threading
 from collections import deque
 from collections.abc import Callable, Generator
 from typing import Any, Generic, TypeVar, cast
 
 from counterfoil.core.clock import Clock
-from counterfoil.core.errors import StoreUnavailable
+from counterfoil.core.errors import StoreError, StoreUnavailable
 from counterfoil.core.ids import Ids
 from counterfoil.core.redaction import Redactor
 from counterfoil.ledger import journal
@@ -29,7 +30,7 @@ RECONNECT_SECONDS = 0.25
 class Pending(Generic[T]):
     """The answer to come of a unit: ``await`` it on asyncio, or ``wait()`` in a plain thread."""
 
-    __slots__ = ("_done", "_error", "_future", "_loop", "_value", "work")
+    __slots__ = ("_done", "_error", "_future", "_loop", "_value", "settled", "work")
 
     def __init__(self, work: Work[T], loop: asyncio.AbstractEventLoop | None) -> None:
         self.work = work
@@ -39,6 +40,7 @@ class Pending(Generic[T]):
         self._done.acquire()
         self._value: T | None = None
         self._error: BaseException | None = None
+        self.settled = False
 
     def wait(self) -> T:
         """Block until the unit's group is durable. Raises what the unit raised."""
@@ -58,6 +60,7 @@ class Pending(Generic[T]):
 
     def _settle(self, value: T | None, error: BaseException | None) -> None:
         self._value, self._error = value, error
+        self.settled = True
         self._done.release()
 
     def _wake(self) -> None:
@@ -77,7 +80,7 @@ class GroupWriter:
         self._arrived = threading.Condition()
         self._closing = threading.Event()
         self._trouble = ""
-        self._connection = store.connect()
+        self._connection: Connection | None = store.connect()
         self._thread = threading.Thread(target=self._serve, name="ledger-writer", daemon=True)
         self._thread.start()
 
@@ -88,6 +91,8 @@ class GroupWriter:
 
     def submit(self, work: Work[T]) -> Pending[T]:
         """Hand in a unit. Raises ``StoreUnavailable`` once the writer is closed."""
+        if threading.current_thread() is self._thread:
+            raise RuntimeError("a unit of work cannot hand in another: it touches its own only")
         try:
             loop = asyncio.get_running_loop()
         except RuntimeError:
@@ -106,7 +111,7 @@ class GroupWriter:
             self._closing.set()
             self._arrived.notify()
         self._thread.join()
-        self._connection.close()
+        self._drop_connection()
 
     def _serve(self) -> None:
         while group := self._next_group():
@@ -114,7 +119,9 @@ class GroupWriter:
                 with self._store.queue():
                     self._commit(group)
             except BaseException as error:  # the queue itself failed: nobody may wait for ever
-                self._answer(group, [(None, error)] * len(group))
+                self._trouble = self._trouble or str(error)
+                left = [pending for pending in group if not pending.settled]
+                self._answer(left, [(None, error)] * len(left))
 
     def _next_group(self) -> list[Pending[Any]]:
         with self._arrived:
@@ -135,11 +142,13 @@ class GroupWriter:
 
     def _try(self, group: list[Pending[Any]]) -> list[tuple[Any, BaseException | None]] | None:
         """One transaction. None: the engine ended it, or it is known not to have committed."""
-        connection = self._connection
         answers: list[tuple[Any, BaseException | None]] = []
         proofs: list[tuple[Scope, journal.Cursor]] = []
         try:
-            connection.begin()
+            connection = self._begun()
+        except StoreError as error:  # none of them ran: alone they would wait once more each
+            return [(None, error)] * len(group)
+        try:
             now = self._clock.now_us()
             for pending in group:
                 unit = Unit(connection, now, self._ids, self._redactor)
@@ -149,25 +158,56 @@ class GroupWriter:
             connection.commit()
         except CommitReplyLost as lost:
             return answers if self._took_effect(proofs, lost) else None
-        except StoreUnavailable as error:
-            self._trouble = error.message
-            connection.rollback()
+        except Exception as error:
+            self._trouble = str(error)
+            self._roll_back(connection)
             return [(None, error)] if len(group) == 1 else None
         self._trouble = ""
         return answers
 
+    def _begun(self) -> Connection:
+        """The connection with a transaction open; a new one where the last one failed."""
+        try:
+            if self._connection is None:
+                self._connection = self._store.connect()
+            self._connection.begin()
+        except StoreError as error:
+            self._trouble = error.message
+            self._drop_connection()
+            raise
+        return self._connection
+
+    def _roll_back(self, connection: Connection) -> None:
+        try:
+            connection.rollback()
+        except StoreError:
+            self._drop_connection()
+
+    def _drop_connection(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            with contextlib.suppress(StoreError):
+                connection.close()
+
     def _took_effect(self, proofs: list[tuple[Scope, journal.Cursor]], lost: Exception) -> bool:
-        """Ask a new connection whether the group's last entry is there; wait for the store."""
+        """Ask a new connection whether the group's last entry is there; wait for the store.
+
+        A group without any entry is done again: its units are idempotent.
+        """
         self._trouble = str(lost) or "the reply to a commit was lost"
         while True:
+            self._drop_connection()
             try:
-                self._connection.close()
                 self._connection = self._store.connect()
                 found = bool(proofs) and journal.holds(self._connection, *proofs[-1])
             except StoreUnavailable as error:
                 self._trouble = error.message
                 if self._closing.wait(RECONNECT_SECONDS):
-                    raise
+                    raise StoreUnavailable(
+                        "the reply to a commit was lost and the ledger was closed before the "
+                        f"store could be asked: {error.message}",
+                        hint="look whether the record is there before you do it again",
+                    ) from error
             else:
                 self._trouble = ""
                 return found
@@ -192,7 +232,7 @@ def _run_in_savepoint(
 ) -> tuple[Any, BaseException | None]:
     connection.savepoint()
     value: Any = None
-    failure: Exception | None = None
+    failure: BaseException | None = None
     try:
         value = work(unit)
         if not isinstance(value, Refusal):
@@ -204,7 +244,7 @@ def _run_in_savepoint(
             return value, None
     except StoreUnavailable:
         raise
-    except Exception as error:
+    except BaseException as error:  # whatever a unit raises is its caller's, not the writer's
         failure = error
     if connection.in_transaction:
         connection.rollback_to_savepoint()

@@ -86,11 +86,18 @@ def _covered(path: str, globs: Sequence[_Glob]) -> bool:
 
 @lru_cache(maxsize=65_536)
 def _globs_meet(a: str, b: str) -> bool:
-    if a == b or a.startswith(f"{b.rstrip('/')}/") or b.startswith(f"{a.rstrip('/')}/"):
+    if a == b or _is_below(a, b) or _is_below(b, a):
         return True
     return any(
         _sequences_meet(one, other, _Part.meets) for one in _readings(a) for other in _readings(b)
     )
+
+
+def _is_below(glob: str, other: str) -> bool:
+    """True when a glob names something below the other, which so must be a directory."""
+    directory = other.rstrip("/")
+    last = directory.rpartition("/")[2]
+    return not set(last) & set("*?[{") and glob.startswith(f"{directory}/")
 
 
 def _sequences_meet(

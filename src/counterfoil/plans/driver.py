@@ -85,10 +85,13 @@ class PlanDriver:
         run = await self._begin()
         self._fingerprint = await in_thread(self.context.workspace.fingerprint)
         board = Board(self.context.plan.tasks, self._states())
-        async with anyio.create_task_group() as group:
-            group.start_soon(self._obey, group.cancel_scope)
-            await self._dispatch(board, group)
-            group.cancel_scope.cancel()
+        try:
+            async with anyio.create_task_group() as group:
+                group.start_soon(self._obey, group.cancel_scope)
+                await self._dispatch(board, group)
+                group.cancel_scope.cancel()
+        except* StaleFence as refused:
+            raise _first(refused) from None
         if self.control.stopping is not Stop.LEAVE:
             await self._end(run, board)
 
@@ -199,6 +202,8 @@ class PlanDriver:
         ]
         for task_id in left_open:
             await self._clear_gates(self._trails[task_id])
+        await self._clear_checkouts()
+        for task_id in left_open:
             self._start(board, by_id[task_id], group)
         while True:
             await self._record_moves(board)
@@ -273,6 +278,11 @@ class PlanDriver:
         if trail.attempts and trail.attempts[-1].ended_at is not None:
             await self.pipeline.implementer.sweep(trail.attempts[-1])
 
+    async def _clear_checkouts(self) -> None:
+        """Remove the checkouts of gates that a runner before did not come to remove."""
+        for path in self.context.folder.checkouts():
+            await in_thread(self.context.workspace.remove_worktree, path)
+
     async def _look_at_checkout(self) -> None:
         """Tell when the developer's checkout is not what it was; nothing of ours touches it."""
         seen = await in_thread(self.context.workspace.fingerprint)
@@ -335,6 +345,12 @@ class PlanDriver:
             await self._move_run(
                 run.status, ExecutionStatus.PAUSED, cause=cause, message=_sentence(counts)
             )
+
+
+def _first(group: BaseExceptionGroup[StaleFence]) -> StaleFence:
+    """One of the refusals that a task group collected."""
+    found = group.exceptions[0]
+    return _first(found) if isinstance(found, BaseExceptionGroup) else found
 
 
 def _sentence(counts: Mapping[str, int]) -> str:

@@ -32,3 +32,8 @@ class RunFolder:
     def checkout(self, attempt_id: str, tree: str) -> Path:
         """A fresh checkout of a candidate for its gates."""
         return self.root / "checkouts" / f"{attempt_id[-12:]}-{tree[:12]}"
+
+    def checkouts(self) -> list[Path]:
+        """The checkouts that are there now."""
+        folder = self.root / "checkouts"
+        return sorted(folder.iterdir()) if folder.is_dir() else []

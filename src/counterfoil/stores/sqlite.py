@@ -26,6 +26,9 @@ _REFUSALS: tuple[type[apsw.Error], ...] = (
     apsw.IOError,
     apsw.CantOpenError,
     apsw.BusyError,
+    apsw.LockedError,
+    apsw.ProtocolError,
+    apsw.PermissionsError,
     apsw.ReadOnlyError,
     apsw.InterruptError,
     apsw.NoMemError,
@@ -109,7 +112,9 @@ class SqliteStore:
         self.path = path
         self._synchronous = synchronous
         self._readers: list[SqliteConnection] = []
+        self._closed = False
         self._guard = threading.Lock()
+        self._turn = threading.Lock()
         self._queue_file: int | None = None
 
     def connect(self) -> SqliteConnection:
@@ -131,17 +136,25 @@ class SqliteStore:
             reader.close()
             raise
         with self._guard:
-            self._readers.append(reader)
+            if not self._closed:
+                self._readers.append(reader)
+                return
+        reader.close()
 
     @contextmanager
     def queue(self) -> Iterator[None]:
-        if self._queue_file is None:
-            self._queue_file = self._open_queue_file()
-        fcntl.flock(self._queue_file, fcntl.LOCK_EX)
-        try:
-            yield
-        finally:
-            fcntl.flock(self._queue_file, fcntl.LOCK_UN)
+        # The file's lock is between processes; threads of this one share its descriptor.
+        with self._turn:
+            if self._queue_file is None:
+                self._queue_file = self._open_queue_file()
+            try:
+                fcntl.flock(self._queue_file, fcntl.LOCK_EX)
+            except OSError as error:
+                raise _folder_refused(self.path, error) from error
+            try:
+                yield
+            finally:
+                fcntl.flock(self._queue_file, fcntl.LOCK_UN)
 
     def migrate(self) -> list[str]:
         with self.queue():
@@ -154,21 +167,27 @@ class SqliteStore:
     def close(self) -> None:
         """Close the kept readers and the queue's file."""
         with self._guard:
+            self._closed = True
             while self._readers:
                 self._readers.pop().close()
-        if self._queue_file is not None:
-            os.close(self._queue_file)
-            self._queue_file = None
+        with self._turn:
+            if self._queue_file is not None:
+                os.close(self._queue_file)
+                self._queue_file = None
 
     def _open_queue_file(self) -> int:
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             return os.open(f"{self.path}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as error:
-            raise StoreUnavailable(
-                f"the ledger's folder cannot be used: {error}",
-                hint=f"make {self.path.parent} writable or name another ledger",
-            ) from error
+            raise _folder_refused(self.path, error) from error
+
+
+def _folder_refused(path: Path, error: OSError) -> StoreUnavailable:
+    return StoreUnavailable(
+        f"the ledger's folder {path.parent} cannot be used: {error.strerror}",
+        hint="make it writable or name another ledger",
+    )
 
 
 def _translate(error: apsw.Error, path: Path) -> StoreError:

@@ -44,3 +44,7 @@ UPDATE attempts SET holder_id = :holder_id, updated_at = :now
 WHERE tenant_id = :tenant_id AND workspace_id = :workspace_id AND id = :id
     AND status = :source AND fence = :fence
 RETURNING *;
+
+-- name: run_ids
+SELECT DISTINCT run_id FROM attempts
+WHERE tenant_id = :tenant_id AND workspace_id = :workspace_id;

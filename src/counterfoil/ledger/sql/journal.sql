@@ -36,3 +36,7 @@ ORDER BY seq LIMIT :most;
 SELECT stream, seq, hash FROM run_heads
 WHERE tenant_id = :tenant_id AND workspace_id = :workspace_id AND stream > :after
 ORDER BY stream LIMIT :most;
+
+-- name: run_ids
+SELECT DISTINCT stream FROM journal
+WHERE tenant_id = :tenant_id AND workspace_id = :workspace_id;

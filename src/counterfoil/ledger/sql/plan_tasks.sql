@@ -28,3 +28,7 @@ UPDATE plan_tasks SET
 WHERE tenant_id = :tenant_id AND workspace_id = :workspace_id AND run_id = :run_id
     AND task_id = :task_id AND status = :source
 RETURNING *;
+
+-- name: run_ids
+SELECT DISTINCT run_id FROM plan_tasks
+WHERE tenant_id = :tenant_id AND workspace_id = :workspace_id;

@@ -26,9 +26,9 @@ UPDATE run_steps SET
     status = :target,
     output_summary = COALESCE(:output_summary, output_summary),
     cut = COALESCE(:cut, cut),
-    result_json = COALESCE(:result_json, result_json),
-    result_artifact_id = COALESCE(:result_artifact_id, result_artifact_id),
-    result_size = COALESCE(:result_size, result_size),
+    result_json = CASE WHEN :result_sha256 IS NULL THEN result_json ELSE :result_json END,
+    result_artifact_id = CASE WHEN :result_sha256 IS NULL THEN result_artifact_id ELSE :result_artifact_id END,
+    result_size = CASE WHEN :result_sha256 IS NULL THEN result_size ELSE :result_size END,
     result_sha256 = COALESCE(:result_sha256, result_sha256),
     record_hash = COALESCE(:record_hash, record_hash),
     redacted_paths = COALESCE(:redacted_paths, redacted_paths),
@@ -40,3 +40,7 @@ UPDATE run_steps SET
 WHERE tenant_id = :tenant_id AND workspace_id = :workspace_id AND run_id = :run_id
     AND step_key = :step_key AND status = :source
 RETURNING *;
+
+-- name: run_ids
+SELECT DISTINCT run_id FROM run_steps
+WHERE tenant_id = :tenant_id AND workspace_id = :workspace_id;

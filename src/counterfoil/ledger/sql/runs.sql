@@ -21,8 +21,14 @@ WHERE tenant_id = :tenant_id AND workspace_id = :workspace_id AND id = :id;
 
 -- name: with_prefix
 SELECT * FROM runs
-WHERE tenant_id = :tenant_id AND workspace_id = :workspace_id AND substr(id, 1, length(:prefix)) = :prefix
+WHERE tenant_id = :tenant_id AND workspace_id = :workspace_id
+    AND substr(id, 1, length(:prefix)) = :prefix
 ORDER BY id LIMIT 2;
+
+-- name: last_of_lineage
+SELECT MAX(attempt_no) FROM runs
+WHERE tenant_id = :tenant_id AND workspace_id = :workspace_id
+    AND lineage_root_id = :lineage_root_id;
 
 -- name: open_with_key
 SELECT * FROM runs
@@ -46,9 +52,9 @@ UPDATE runs SET
     holder_id = COALESCE(:holder_id, holder_id),
     output_summary = COALESCE(:output_summary, output_summary),
     output_cut = COALESCE(:output_cut, output_cut),
-    result_json = COALESCE(:result_json, result_json),
-    result_artifact_id = COALESCE(:result_artifact_id, result_artifact_id),
-    result_size = COALESCE(:result_size, result_size),
+    result_json = CASE WHEN :result_sha256 IS NULL THEN result_json ELSE :result_json END,
+    result_artifact_id = CASE WHEN :result_sha256 IS NULL THEN result_artifact_id ELSE :result_artifact_id END,
+    result_size = CASE WHEN :result_sha256 IS NULL THEN result_size ELSE :result_size END,
     result_sha256 = COALESCE(:result_sha256, result_sha256),
     error_code = COALESCE(:error_code, error_code),
     error_message = COALESCE(:error_message, error_message),
@@ -58,3 +64,7 @@ UPDATE runs SET
 WHERE tenant_id = :tenant_id AND workspace_id = :workspace_id AND id = :id
     AND status = :source AND fence = COALESCE(:fence, fence)
 RETURNING *;
+
+-- name: run_ids
+SELECT DISTINCT id FROM runs
+WHERE tenant_id = :tenant_id AND workspace_id = :workspace_id;
