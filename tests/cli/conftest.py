@@ -29,7 +29,7 @@ COMMAND = (sys.executable, "-c", "from counterfoil.cli.main import main; main()"
 HOSTILE = "[red]boo[/red] \x1b[31m\x07\u202e\r\n:smile: ✓"
 
 
-def _blank(kind: type[Any], **given: Any) -> Any:
+def _blank(kind: type[Any], /, **given: Any) -> Any:
     """A row whose other columns are empty: no text, no number, 0 where a number must be."""
     values = {
         field.name: 0 if field.type in (int, "int") else "" if field.type in (str, "str") else None

@@ -77,10 +77,9 @@ def test_an_unexpected_error_is_one_line_and_the_way_to_its_place(
     assert "COUNTERFOIL_TRACEBACK=1" in said
     assert "Traceback" not in said
     monkeypatch.setenv("COUNTERFOIL_TRACEBACK", "1")
-    try:
+    with pytest.raises(ValueError) as caught:
         raise ValueError("odd")
-    except ValueError as error:
-        assert told(error) is Exit.INTERNAL
+    assert told(caught.value) is Exit.INTERNAL
     assert "Traceback (most recent call last)" in capsys.readouterr().err
 
 

@@ -163,6 +163,10 @@ def test_registry_hosts_and_machine_paths_are_refused(broken: Tree, text: str, r
     assert broken({"docs/page.md": text}) == [rule]
 
 
+def test_a_test_may_make_up_a_home_folder(broken: Tree) -> None:
+    assert broken({"tests/test_x.py": "home = '/ho" + "me/someone/x'\n"}) == []
+
+
 @pytest.mark.parametrize("text", ["~/root/x\n", "a/work/b\n", "https://example.org/root/\n"])
 def test_other_paths_and_hosts_are_fine(broken: Tree, text: str) -> None:
     assert broken({"docs/page.md": text}) == []

@@ -65,7 +65,7 @@ _SETTINGS = (
     "i18n.commitEncoding=UTF-8",
 )
 _STDERR_KEPT = 2_000
-_ENDING_SECONDS = 2.0
+_ENDING_SECONDS = 5.0
 
 
 def child_environment(

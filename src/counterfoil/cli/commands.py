@@ -4,10 +4,12 @@ import shlex
 from dataclasses import dataclass
 from pathlib import Path
 
+from counterfoil.cli.words import is_harmless
+
 
 @dataclass(frozen=True, slots=True)
 class Commands:
-    """``ledger`` is repeated in each command when it was named by an option."""
+    """``ledger`` is repeated in each command that opens it, when it was named by an option."""
 
     ledger: Path | None = None
 
@@ -15,12 +17,17 @@ class Commands:
         more = ("--ledger", str(self.ledger)) if self.ledger else ()
         return shlex.join(("counterfoil", *words, *more))
 
+    def _of_task(self, run_id: str, task_id: str | None, *more: str) -> str:
+        """A task whose id a terminal would obey cannot be copied: its run is shown instead."""
+        if task_id is None or not is_harmless(task_id):
+            return self._line("runs", "show", run_id)
+        return self._line("runs", "show", run_id, f"--task={task_id}", *more)
+
     def show(self, run_id: str, task_id: str | None = None) -> str:
-        task = (f"--task={task_id}",) if task_id is not None else ()
-        return self._line("runs", "show", run_id, *task)
+        return self._of_task(run_id, task_id)
 
     def output(self, run_id: str, task_id: str) -> str:
-        return self._line("runs", "show", run_id, f"--task={task_id}", "--output")
+        return self._of_task(run_id, task_id, "--output")
 
     def attempt_output(self, run_id: str, attempt_id: str) -> str:
         return self._line("runs", "show", run_id, "--attempt", attempt_id, "--output")
@@ -47,7 +54,7 @@ class Commands:
         return self._line("run", plan)
 
     def check(self, plan: str) -> str:
-        return self._line("plan", "check", plan)
+        return shlex.join(("counterfoil", "plan", "check", plan))
 
     def verify(self, cursor: str, run_id: str) -> str:
         return self._line("verify", run_id, f"--head={cursor}")

@@ -43,8 +43,8 @@ def run_table(rows: Sequence[RunRow], now: int) -> "Table":
 
 
 def _standing(row: RunRow) -> str:
-    cause = "" if row.cause in ("", "finished", row.status) else f" ({state_words(row.cause)})"
-    return state_words(row.status) + harmless(cause)
+    cause = harmless(state_words(row.cause))
+    return state_words(row.status) + (f" ({cause})" if cause not in ("", "finished") else "")
 
 
 def _took(row: RunRow, now: int) -> str:

@@ -159,8 +159,8 @@ def _places(out: "Console", view: "RunView") -> None:
 
 def _attempt(out: "Console", attempt: AttemptRow, tally: Tally, now: int) -> None:
     if attempt.status == AttemptStatus.ENDED:
-        why = f" ({attempt.end_cause})" if attempt.end_cause not in ("", "finished") else ""
-        how = state(attempt.outcome) + harmless(why)
+        cause = harmless(attempt.end_cause)
+        how = state(attempt.outcome) + (f" ({cause})" if cause not in ("", "finished") else "")
     else:
         how = state(attempt.status)
     time = tasks_table.time_taken([attempt], now)

@@ -58,6 +58,10 @@ def harmless(text: str) -> str:
     return _HARMFUL.sub(_spelled, _BLANKS.sub(" ", text)).strip()
 
 
+def is_harmless(text: str) -> bool:
+    return _HARMFUL.search(text) is None
+
+
 def harmless_lines(text: str) -> str:
     """``harmless`` for text of several lines: their ends and tabs stay."""
     return _HARMFUL_IN_LINES.sub(_spelled, text.replace("\r\n", "\n"))

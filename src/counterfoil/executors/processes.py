@@ -36,6 +36,7 @@ class Process:
 
     pid: int
     ppid: int
+    group: int
     start: int
     state: str
     terminal: bool
@@ -71,10 +72,11 @@ class Search:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """``belonging`` and ``strangers`` map to the reason."""
+    """``belonging`` and ``strangers`` map to the reason; of ``groups`` every member belongs."""
 
     belonging: Mapping[Process, str]
     strangers: Mapping[Process, str]
+    groups: frozenset[int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +106,7 @@ def process_of(pid: int) -> Process | None:
     return Process(
         pid=pid,
         ppid=int(fields[1]),
+        group=int(fields[2]),
         start=int(fields[19]),
         state="S" if leader_left else fields[0].decode(),
         terminal=fields[4] != b"0",
@@ -225,7 +228,9 @@ def find(search: Search) -> Found:
         if process not in belonging and _is_inside(process.pid, search.worktree):
             reason = _strange(process, search.since)
             (strangers if reason else belonging)[process] = reason or "inside the worktree"
-    return Found(belonging, strangers)
+    groups = {process.group for process in belonging}
+    mixed = {process.group for process in rows.values() if process not in belonging}
+    return Found(belonging, strangers, frozenset(groups - mixed))
 
 
 def send(pid: int, start: int, number: signal.Signals) -> bool:
@@ -268,7 +273,7 @@ def end_tree(
         if now >= kill_at + KILL_SECONDS:
             return Ending(tuple(ended.values()), notes(found.belonging), notes(found.strangers))
         killing = now >= kill_at
-        news = _signal_all(found.belonging, ended, killing)
+        news = _signal_all(found, ended, killing)
         if len(ended) > STORM:
             kill_at = min(kill_at, now)
         if news:
@@ -285,25 +290,38 @@ def notes(processes: Mapping[Process, str]) -> tuple[ProcessNote, ...]:
     )
 
 
-def _signal_all(
-    belonging: Mapping[Process, str], ended: dict[tuple[int, int], ProcessNote], killing: bool
-) -> int:
+def _signal_all(found: Found, ended: dict[tuple[int, int], ProcessNote], killing: bool) -> int:
     """Signal whoever was not signalled so before; returns how many were new."""
     number = signal.SIGKILL if killing else signal.SIGTERM
+    killed: set[int] = set()
     news = 0
-    for process, why in belonging.items():
+    for process, why in found.belonging.items():
         key = (process.pid, process.start)
         before = ended.get(key)
         if before is not None and before.how.startswith(number.name):
             continue
         command = before.command if before else command_of(process.pid)
-        if not send(process.pid, process.start, number):
+        whole = killing and process.group in found.groups
+        if whole and (process.group in killed or _kill_group(process)):
+            killed.add(process.group)
+        elif not send(process.pid, process.start, number):
             continue
         if process.state in {"T", "t"} and not killing:
             send(process.pid, process.start, signal.SIGCONT)  # or the SIGTERM stays unread
         ended[key] = ProcessNote(process.pid, command, f"{number.name} ({why})")
         news += before is None
     return news
+
+
+def _kill_group(member: Process) -> bool:
+    """Kill a process group at once: what forks its successor and leaves cannot slip out."""
+    with contextlib.suppress(OSError):
+        group = os.getpgid(member.pid)
+        now = process_of(member.pid)
+        if now is not None and (now.start, group) == (member.start, member.group):
+            os.killpg(group, signal.SIGKILL)
+            return True
+    return False
 
 
 def _strange(process: Process, since: int | None) -> str:
@@ -354,6 +372,7 @@ def _psutil_process(pid: int) -> Process | None:
         return Process(
             pid=pid,
             ppid=known.ppid(),
+            group=os.getpgid(pid),
             start=int(known.create_time() * 1_000_000),
             state=letters.get(known.status(), "S"),
             terminal=known.terminal() is not None,

@@ -18,6 +18,7 @@ from counterfoil.testing import claude_lines
 FOREVER_SECONDS = 3600.0
 LOOK_SECONDS = 0.02
 STDIN_SECONDS = 1.0
+MOST_GENERATIONS = 5000
 GIT_WHO = ("-c", "user.name=Scripted Agent", "-c", "user.email=agent@localhost")
 
 
@@ -145,7 +146,7 @@ class ScriptedAgent:
         """COUNT: so many generations of a process that forks its successor and leaves."""
         if os.fork():
             return
-        for _ in range(int(argument)):
+        for _ in range(min(int(argument), MOST_GENERATIONS)):
             if os.fork():
                 os._exit(0)
         os._exit(0)

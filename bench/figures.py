@@ -1,0 +1,61 @@
+"""What a measurement hands back, and how rounds of contenders become medians and ratios."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import median
+from typing import Generic, TypeVar
+
+S = TypeVar("S")
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """One measured number; ``key`` is what the table of limits knows it by."""
+
+    key: str
+    value: float
+    unit: str
+    what: str
+
+
+@dataclass(frozen=True, slots=True)
+class Findings:
+    """The figures of one measurement, and in words what it left out and why."""
+
+    figures: tuple[Figure, ...]
+    skipped: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes(Generic[S]):
+    """How much a measurement does, in its full and in its quick form."""
+
+    full: S
+    quick: S
+
+    def of(self, quick: bool) -> S:
+        return self.quick if quick else self.full
+
+
+Series = Mapping[str, Sequence[float]]
+
+
+def interleave(contenders: Mapping[str, Callable[[], float]], rounds: int) -> Series:
+    """Run every contender once a round, each round begun by another one.
+
+    What the machine does meanwhile then meets all of them alike.
+    """
+    names = list(contenders)
+    taken: dict[str, list[float]] = {name: [] for name in names}
+    for number in range(rounds):
+        turn = number % len(names)
+        for name in names[turn:] + names[:turn]:
+            taken[name].append(contenders[name]())
+    return taken
+
+
+def ratio(series: Series, over: str, under: str) -> float:
+    """The median of the ratios of each round: both sides of one saw the same machine."""
+    pairs = zip(series[over], series[under], strict=True)
+    return median(one / other for one, other in pairs)

@@ -1,0 +1,363 @@
+"""A repository, a house, a drive for tests of the runner, and the promises that all runs keep."""
+
+import asyncio
+import contextlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from counterfoil.app import plan_runs, wiring
+from counterfoil.app.house import House
+from counterfoil.app.maintenance import verify_ledger
+from counterfoil.app.plan_runs import Control, LaunchRequest, RunView, Stop
+from counterfoil.app.settings import Settings
+from counterfoil.core import codec
+from counterfoil.executors import processes
+from counterfoil.ledger import events
+from counterfoil.ledger.values import AttemptRow, GateRow, TaskRow
+from counterfoil.ports.store import Store
+
+PATIENCE_SECONDS = 300.0
+AGENT = (sys.executable, "-I", "-m", "counterfoil.testing.scripted_agent")
+IDENTITY = ("-c", "user.name=Test", "-c", "user.email=test@example.invalid")
+SEED_FILES = {"a.txt": "one\ntwo\nthree\n", "b.txt": "bee\n", "tests/test_a.py": "assert True\n"}
+
+
+@dataclass(frozen=True)
+class Event:
+    """A journal entry with its payload read."""
+
+    seq: int
+    kind: str
+    task: str | None
+    attempt: str | None
+    payload: Mapping[str, Any]
+
+
+@dataclass
+class Live:
+    """A run while it is driven: what a test looks at and does meanwhile."""
+
+    house: House
+    control: Control
+    run_id: str = ""
+
+    def entries(self) -> list[Event]:
+        return read_entries(self.house, self.run_id) if self.run_id else []
+
+    async def until(self, condition: Callable[[], Any]) -> Any:
+        """Wait until something of the outside world is true; the drive's deadline bounds it."""
+        while True:
+            value = condition()
+            if value:
+                return value
+            await anyio.sleep(0.02)
+
+    async def seen(self, kind: str, task: str | None = None, count: int = 1) -> list[Event]:
+        """Wait until the journal holds so many entries of a kind, of one task if it is named."""
+
+        def enough() -> list[Event]:
+            found = [e for e in self.entries() if e.kind == kind and task in (None, e.task)]
+            return found if len(found) >= count else []
+
+        return await self.until(enough)
+
+
+Act = Callable[[Live], Awaitable[None]]
+
+
+@dataclass
+class Played:
+    """A drive that is over: the run as the ledger has it, and what the operator was told."""
+
+    view: RunView
+    entries: list[Event]
+    notices: list[str]
+    output: Callable[[str], bytes]
+
+    @property
+    def status(self) -> tuple[str, str]:
+        return self.view.run.status, self.view.run.cause
+
+    def statuses(self) -> dict[str, str]:
+        return {task.task_id: task.status for task in self.view.tasks}
+
+    def task(self, task_id: str) -> TaskRow:
+        return next(task for task in self.view.tasks if task.task_id == task_id)
+
+    def tries(self, task_id: str, phase: str = "implement") -> list[AttemptRow]:
+        return [a for a in self.view.attempts if a.task_id == task_id and a.phase == phase]
+
+    def gates(self, task_id: str) -> list[GateRow]:
+        return [gate for gate in self.view.gates if gate.task_id == task_id]
+
+    def of(self, kind: str, task_id: str | None = None) -> list[Event]:
+        return [e for e in self.entries if e.kind == kind and task_id in (None, e.task)]
+
+    def payloads(self, kind: str, task_id: str | None = None) -> list[Mapping[str, Any]]:
+        return [entry.payload for entry in self.of(kind, task_id)]
+
+    def done(self, task_id: str) -> Mapping[str, Any]:
+        """The last ``dispatch.done`` of a task's implement attempts."""
+        return [p for p in self.payloads("dispatch.done", task_id) if p["phase"] == "implement"][-1]
+
+
+def read_entries(house: House, run_id: str) -> list[Event]:
+    rows = plan_runs.entries(house, run_id, 0, None, 1_000_000)
+    return [
+        Event(row.seq, row.kind, row.task_id, row.attempt_id, codec.decode(row.payload))
+        for row in rows
+    ]
+
+
+def broken_promises(house: House, view: RunView, entries: Sequence[Event]) -> list[str]:
+    """What a run that nobody drives any more must not show."""
+    found = [fault for one in verify_ledger(house, view.run.id, {}) for fault in one.faults]
+    if [entry.seq for entry in entries] != list(range(1, len(entries) + 1)):
+        found.append("the journal has a gap")
+    for entry in entries:
+        events.KINDS[entry.kind].check(entry.payload)
+    for kind, owed in (
+        ("task.dispatch", {one.id for one in view.attempts}),
+        ("task.duration", {one.id for one in view.attempts if one.status == "ended"}),
+        ("dispatch.done", {one.id for one in view.attempts if one.status == "ended"}),
+    ):
+        told = Counter(entry.attempt for entry in entries if entry.kind == kind)
+        if set(told) != owed or set(told.values()) - {1}:
+            found.append(f"{kind} is not there exactly once for each attempt: {told}, {owed}")
+    return found
+
+
+def living(attempt_ids: Sequence[str]) -> list[str]:
+    """The processes that carry the marker of one of these attempts."""
+    alive = [process.pid for process in processes.table().values() if not process.dead]
+    return [
+        f"{pid} {processes.command_of(pid)}"
+        for pid in alive
+        if any(processes.carries(pid, attempt_id) for attempt_id in attempt_ids)
+    ]
+
+
+@dataclass
+class Stage:
+    """One repository and one state folder, and runs on them."""
+
+    folder: Path
+    repository: Path
+    home: Path
+    changes: dict[str, Any] = field(default_factory=dict)
+
+    def settings(self) -> Settings:
+        base: dict[str, Any] = {"durability": "normal", "grace": 0.5, "agent": "command"}
+        return Settings(home=self.home, **(base | self.changes))
+
+    def house(self, store: Store | None = None) -> House:
+        settings = self.settings()
+        return House(settings, wiring.open_ledger(settings, store=store))
+
+    def plan(self, *lines: Mapping[str, Any]) -> Path:
+        path = self.folder / "plan.jsonl"
+        path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+        return path
+
+    def request(self, *lines: Mapping[str, Any], **given: Any) -> LaunchRequest:
+        return LaunchRequest(self.plan(*lines), self.repository, **given)
+
+    def run(
+        self,
+        *lines: Mapping[str, Any],
+        act: Act | None = None,
+        concurrency: int = 2,
+        boundary: Callable[[str], None] | None = None,
+        house: House | None = None,
+        **given: Any,
+    ) -> Played:
+        """Launch a plan and drive it until it ends or pauses."""
+        request = self.request(*lines, concurrency=concurrency, **given)
+        return self.drive(
+            lambda opened, control: plan_runs.drive_new(opened, request, control),
+            act=act,
+            boundary=boundary,
+            house=house,
+        )
+
+    def resume(self, run_id: str = "last", act: Act | None = None, **given: Any) -> Played:
+        return self.drive(
+            lambda house, control: plan_runs.drive_resumed(house, run_id, control, **given),
+            act=act,
+            run_id=run_id,
+        )
+
+    def recover(self, run_id: str = "last", act: Act | None = None) -> Played:
+        return self.drive(
+            lambda house, control: plan_runs.drive_recovered(house, run_id, control),
+            act=act,
+            run_id=run_id,
+        )
+
+    def drive(
+        self,
+        work: Callable[[House, Control], Awaitable[RunView]],
+        *,
+        act: Act | None = None,
+        boundary: Callable[[str], None] | None = None,
+        house: House | None = None,
+        run_id: str = "",
+    ) -> Played:
+        """Drive to the end, hold the outcome against the promises; errors come out as they are."""
+        notices: list[str] = []
+        with contextlib.ExitStack() as stack:
+            opened = house or stack.enter_context(self.house())
+            control = Control(notice=notices.append)
+            if boundary is not None:
+                control.boundary = boundary
+            live = Live(opened, control, run_id)
+            control.on_started = lambda started: setattr(live, "run_id", started)
+            view = asyncio.run(_driven(work, live, act))
+            entries = read_entries(opened, view.run.id)
+            assert broken_promises(opened, view, entries) == []
+            if control.stopping is not Stop.LEAVE:
+                assert living([one.id for one in view.attempts]) == []
+            outputs = {
+                task.task_id: plan_runs.attempt_output(opened, view.run.id, task.task_id)
+                for task in view.tasks
+                if any(one.task_id == task.task_id for one in view.attempts)
+            }
+        return Played(view, entries, notices, lambda task_id: outputs[task_id])
+
+    def git(self, *words: str, folder: Path | None = None, stdin: str = "") -> str:
+        done = subprocess.run(
+            ["git", *IDENTITY, *words],
+            cwd=folder or self.repository,
+            check=True,
+            input=stdin.encode(),
+            stdout=subprocess.PIPE,
+        )
+        return done.stdout.decode("utf-8", "surrogateescape").strip()
+
+    def files(self, played: Played) -> list[str]:
+        """The names of the files on the run branch."""
+        listed = self.git("ls-tree", "-r", "-z", "--name-only", played.view.branch)
+        return sorted(name for name in listed.split("\0") if name)
+
+    def read(self, played: Played, path: str) -> str:
+        return self.git("show", f"{played.view.branch}:{path}")
+
+    def refs(self, pattern: str) -> list[str]:
+        return self.git("for-each-ref", "--format=%(refname)", pattern).split()
+
+    def pin(self, attempt: AttemptRow) -> str:
+        return f"refs/counterfoil/{attempt.run_id}/{attempt.id}"
+
+    def marks(self, name: str = "log") -> list[str]:
+        """What the plan's commands wrote into a file beside the repository."""
+        path = self.folder / name
+        return path.read_text().splitlines() if path.exists() else []
+
+
+async def _driven(
+    work: Callable[[House, Control], Awaitable[RunView]], live: Live, act: Act | None
+) -> RunView:
+    outcome: list[RunView | BaseException] = []
+
+    async def at_work(scope: anyio.CancelScope) -> None:
+        try:
+            outcome.append(await work(live.house, live.control))
+        except Exception as error:
+            outcome.append(error)
+        scope.cancel()
+
+    with anyio.fail_after(PATIENCE_SECONDS):
+        async with anyio.create_task_group() as group:
+            group.start_soon(at_work, group.cancel_scope)
+            if act is not None:
+                group.start_soon(act, live)
+    if isinstance(outcome[0], BaseException):
+        raise outcome[0]
+    return outcome[0]
+
+
+def sh(task_id: str, script: str, **more: Any) -> dict[str, Any]:
+    """A task that runs a shell script."""
+    return {"id": task_id, "run": ["sh", "-c", script], **more}
+
+
+def agent(task_id: str, *steps: str, **more: Any) -> dict[str, Any]:
+    """A task that runs the scripted agent as a plain command."""
+    return {"id": task_id, "run": [*AGENT, *steps], **more}
+
+
+def gate(name: str, script: str, **more: Any) -> dict[str, Any]:
+    return {"name": name, "run": ["sh", "-c", script], **more}
+
+
+@dataclass(frozen=True)
+class Kit:
+    """What tests take from here, since test folders are no packages."""
+
+    sh = staticmethod(sh)
+    agent = staticmethod(agent)
+    gate = staticmethod(gate)
+    living = staticmethod(living)
+    patience = PATIENCE_SECONDS
+    agent_argv = AGENT
+
+
+@pytest.fixture(scope="session")
+def kit() -> Kit:
+    return Kit()
+
+
+@pytest.fixture(autouse=True)
+def plain_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No setting of the machine or of its user reaches a test."""
+    for name in list(os.environ):
+        if name.startswith(("COUNTERFOIL_", "GIT_", "ANTHROPIC_", "CLAUDE")):
+            monkeypatch.delenv(name)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("GIT_CONFIG_NOSYSTEM", "1")
+
+
+@pytest.fixture(scope="session")
+def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A repository with one commit, to be copied."""
+    folder = tmp_path_factory.mktemp("template") / "repository"
+    for name, text in SEED_FILES.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    for words in (
+        ("init", "--quiet", "--initial-branch=main"),
+        ("add", "--all"),
+        ("commit", "--quiet", "--message=first"),
+    ):
+        subprocess.run(["git", *IDENTITY, *words], cwd=folder, check=True)
+    for name, value in (("user.name", "Dev"), ("user.email", "dev@example.invalid")):
+        subprocess.run(["git", "config", name, value], cwd=folder, check=True)
+    return folder
+
+
+@pytest.fixture
+def stage(tmp_path: Path, template: Path) -> Iterator[Stage]:
+    repository = tmp_path / "repository"
+    shutil.copytree(template, repository, symlinks=True)
+    stage = Stage(tmp_path, repository, tmp_path / "home")
+    yield stage
+    sweep(stage)
+
+
+def sweep(stage: Stage) -> None:
+    """End what a failed test left running: all that works inside its folder."""
+    search = processes.Search("", os.path.realpath(stage.folder), since=0)
+    processes.end_tree(search, grace_seconds=0, monotonic=time.monotonic, wait=time.sleep)
