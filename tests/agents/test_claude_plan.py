@@ -7,7 +7,6 @@ import asyncio
 import json
 import os
 import shutil
-import signal
 import subprocess
 import sys
 import threading
@@ -124,6 +123,16 @@ class Stage:
                 bounded(plan_runs.drive_resumed(house, "last", Control()))
             return self.look(model)
 
+    def start_runner(self, *tasks: Any) -> subprocess.Popen[bytes]:
+        """Run a plan in a process of its own, with a stdin that stays open."""
+        plan = str(self.request(*tasks).plan)
+        return subprocess.Popen(
+            [*RUNNER, "run", plan, "--repo", str(self.repository)],
+            env={**os.environ, "COUNTERFOIL_HOME": str(self.home)},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+        )
+
     def look(self, model: ScriptedModel) -> "Seen":
         with self.house() as house:
             view = plan_runs.view(house, "last")
@@ -221,7 +230,6 @@ def stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Stage]:
 def secrets_in(folder: Path) -> list[Path]:
     """Files of the state folder, ledger and artifacts included, that hold the key."""
     files = [path for path in folder.rglob("*") if path.is_file()]
-    assert files
     return [path for path in files if KEY.encode() in path.read_bytes()]
 
 
@@ -264,7 +272,7 @@ def test_a_rate_limit_pauses_the_run_until_its_reset_and_a_resumed_run_completes
     paused = stage.drive([rate_limited(resets_at=RESETS_AT)], task())
     run = paused.view.run
     assert (run.status, run.cause) == ("paused", "rate_limit")
-    assert paused.one("run.paused")["resetsAt"] == RESETS_AT
+    assert paused.of("run.status")[-1]["resetsAt"] == RESETS_AT
     assert paused.statuses == {"t1": "ready"}
     (first,) = paused.implements
     assert (first.outcome, first.error_class) == ("failed", "rate_limit")
@@ -370,17 +378,12 @@ def test_two_tasks_are_at_work_at_the_same_time(stage):
 def test_a_killed_runners_claude_is_adopted_under_its_attempt_id_and_counted_once(stage):
     with HeldModel([write("hello.txt"), Say(f"Done with {KEY}.", Tokens(60, 6))]) as model:
         stage.use(model)
-        plan = stage.request(task()).plan
-        runner = subprocess.Popen(
-            [*RUNNER, "run", str(plan), "--repo", str(stage.repository)],
-            env={**os.environ, "COUNTERFOIL_HOME": str(stage.home)},
-            stdout=subprocess.DEVNULL,
-        )
+        runner = stage.start_runner(task())
         try:
             until(lambda: model.asked)
         finally:
-            runner.send_signal(signal.SIGKILL)
-            runner.wait()
+            runner.kill()
+            runner.communicate()
         (attempt,) = stage.look(model).implements
         assert alive(attempt.id)
 
@@ -419,28 +422,45 @@ def test_a_key_that_model_tools_and_gates_echo_is_recorded_nowhere(stage):
     assert secrets_in(stage.home) == []
 
 
-def with_open_stdin(stage: Stage, model: ScriptedModel, *words: str, said: bytes) -> Any:
-    """Run the program itself on a pipe that nobody closes; its end, or None when it waits."""
-    stage.use(model)
-    process = subprocess.Popen(
-        [str(PROGRAM), "-p", *words, "--model", MODEL, "--output-format", "json"],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        cwd=stage.repository,
-    )
-    with process:
-        try:
-            process.stdin.write(said)
-            process.stdin.flush()
-            code = process.wait(PATIENCE if words else 20)
-        except subprocess.TimeoutExpired:
-            return None
-        finally:
-            process.kill()
-        return code, json.loads(process.stdout.read())["result"]
+def test_a_stdin_that_nobody_closes_is_no_trouble(stage):
+    with ScriptedModel([write("hello.txt"), Say("Done.")]) as model:
+        stage.use(model)
+        runner = stage.start_runner(task())
+        with runner:
+            assert runner.wait(PATIENCE) == 0
+        seen = stage.look(model)
+    assert seen.statuses == {"t1": "merged"}
 
 
-def test_an_open_stdin_is_no_failure_of_a_prompt_on_the_command_line(stage):
+@pytest.mark.parametrize(
+    ("prompt", "said", "closed", "end"),
+    [
+        ("Do it.", b"", False, (0, "Done.")),
+        (None, b"Do it.", True, (0, "Done.")),
+        (None, b"Do it.", False, None),
+    ],
+    ids=["nothing comes for three seconds", "the end comes", "the end never comes"],
+)
+def test_the_program_itself_waits_for_the_end_of_a_stdin_that_has_begun(
+    stage, prompt, said, closed, end
+):
+    """Why its prompt is given as a file: a file has an end."""
+    words = [str(PROGRAM), "-p", *([prompt] if prompt else []), "--model", MODEL]
     with ScriptedModel([Say("Done.")]) as model:
-        assert with_open_stdin(stage, model, "Do it.", said=b"") == (0, "Done.")
+        stage.use(model)
+        process = subprocess.Popen(
+            words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=stage.repository
+        )
+        with process:
+            try:
+                process.stdin.write(said)
+                process.stdin.flush()
+                if closed:
+                    process.stdin.close()
+                found = process.wait(10 if end is None else PATIENCE), process.stdout.read()
+            except subprocess.TimeoutExpired:
+                found = None
+            finally:
+                process.kill()
+        assert found == (end and (end[0], end[1].encode() + b"\n"))
+        assert len(model.asked) == (0 if end is None else 1)

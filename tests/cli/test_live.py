@@ -1,7 +1,6 @@
 """The live view."""
 
 import io
-import sys
 from typing import Any
 
 import pytest
@@ -30,7 +29,6 @@ class Terminal(io.StringIO):
 @pytest.fixture
 def terminal(monkeypatch: pytest.MonkeyPatch) -> Terminal:
     stream = Terminal()
-    monkeypatch.setattr(sys, "stdout", stream)
     monkeypatch.setenv("TERM", "xterm-256color")
     monkeypatch.setenv("COLUMNS", "80")
     monkeypatch.setenv("LINES", "24")
@@ -89,7 +87,7 @@ def test_a_frame_for_a_terminal_without_unicode_is_ascii(rows: Any) -> None:
 
 
 def test_the_view_is_drawn_in_place_and_wiped_at_its_end(rows: Any, terminal: Terminal) -> None:
-    display = live.LiveDisplay(StillClock())
+    display = live.LiveDisplay(StillClock(), terminal)
     display.show([], None, Tally())
     assert terminal.getvalue() == "", "nothing is known yet"
     display.show([], running(rows, 3), Tally())
@@ -97,7 +95,6 @@ def test_the_view_is_drawn_in_place_and_wiped_at_its_end(rows: Any, terminal: Te
     display.notice("the disk is full")
     display.close()
     text = terminal.getvalue()
-    import sys as S; S.__stderr__.write(repr((display._console.is_terminal, display._console._file, display._live, text)))
     assert text.count("task-0") >= 2
     assert text.startswith("\x1b[?25l")
     assert "\x1b[?25h" in text, "the cursor is back"
@@ -107,7 +104,7 @@ def test_no_color_leaves_no_colour(
     rows: Any, terminal: Terminal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("NO_COLOR", "1")
-    display = live.LiveDisplay(StillClock())
+    display = live.LiveDisplay(StillClock(), terminal)
     display.show([], running(rows, 3), Tally())
     display.close()
     assert "\x1b[3" not in terminal.getvalue()
@@ -116,7 +113,7 @@ def test_no_color_leaves_no_colour(
 def test_notices_go_to_stderr_when_that_is_no_terminal(
     rows: Any, terminal: Terminal, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    display = live.LiveDisplay(StillClock())
+    display = live.LiveDisplay(StillClock(), terminal)
     display.show([], running(rows, 3), Tally())
     display.notice("the disk is full")
     display.close()

@@ -140,9 +140,7 @@ def recover_run(folder: Path) -> None:
         runs = plan_runs.list_runs(house, 10)
         control = plan_runs.Control()
         if not runs:
-            request = plan_runs.LaunchRequest(
-                folder / "plan.jsonl", folder / "repo", concurrency=2
-            )
+            request = plan_runs.LaunchRequest(folder / "plan.jsonl", folder / "repo", concurrency=2)
             asyncio.run(plan_runs.drive_new(house, request, control))
         elif runs[0].status not in ("succeeded", "failed"):
             asyncio.run(plan_runs.drive_recovered(house, "last", control))
@@ -239,9 +237,9 @@ def judge(folder: Path, point: Point, struck: bool) -> Outcome:
     durations = collections.Counter(
         entry.attempt_id for entry in entries if entry.kind == "task.duration"
     )
-    if set(durations) != {attempt.id for attempt in view.attempts} or set(
-        durations.values()
-    ) != {1}:
+    if set(durations) != {attempt.id for attempt in view.attempts} or set(durations.values()) != {
+        1
+    }:
         faults.append("an attempt lacks its one duration")
     faults += survivors(folder)
     tries = sum(attempt.phase == "implement" for attempt in view.attempts)

@@ -270,6 +270,22 @@ def test_a_storm_of_forks_is_ended_without_waiting_for_the_grace(
     assert time.monotonic() - begun < 30
 
 
+def test_a_chain_of_forks_is_ended_from_outside(
+    spawn: Spawn,
+    environment: dict[str, str],
+    marked: Callable[[], set[int]],
+    end: Any,
+    tmp_path: Path,
+) -> None:
+    steps = ("storm:20000", "storm:20000", f"write:{tmp_path / 'ready'}=1")
+    child = spawn(*AGENT, *steps, env=environment, cwd="/")
+    assert child.wait() == 0
+    ending = end(grace=0.1)
+    assert ending.ended
+    assert ending.survivors == ()
+    assert marked() == set()
+
+
 @pytest.mark.slow
 def test_who_cannot_be_ended_is_reported_in_bounded_time(
     marker: str,

@@ -188,3 +188,9 @@ def open_bench(open_store: OpenStore, tmp_path: Path) -> Iterator[Callable[[], W
     for workbench in opened:
         workbench.store.disarm()
         workbench.close()
+
+
+@pytest.fixture
+def new_bench(open_store: OpenStore) -> Callable[[Path], Workbench]:
+    """Opens a workbench in a folder; whoever asks for it closes it."""
+    return lambda folder: Workbench(open_store(folder))

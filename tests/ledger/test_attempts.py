@@ -88,7 +88,7 @@ def test_an_end_tells_done_and_what_was_measured_and_one_duration(bench: Any) ->
     driver = bench.running()
     attempt = started(bench, driver)
     assert attempt.started_at == bench.clock.now_us()
-    note = ProcessNote(7, "sleep 60")
+    note = ProcessNote(7, "sleep 60", "marked")
     how = End(
         AttemptOutcome.SUCCEEDED,
         "finished",

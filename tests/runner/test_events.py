@@ -164,9 +164,7 @@ def test_the_intent_of_a_merge_is_recorded_before_the_branch_moves(stage: Any, k
     assert stage.git("rev-parse", f"{intent['new']}^{{tree}}") == intent["tree"]
 
 
-def test_the_checkout_is_watched_and_its_change_names_who_was_at_work(
-    stage: Any, kit: Any
-) -> None:
+def test_the_checkout_is_watched_and_its_change_names_who_was_at_work(stage: Any, kit: Any) -> None:
     spoil = f"echo more >> {stage.repository}/a.txt; echo new > {stage.repository}/new.txt"
     played = stage.run(kit.sh("one", f"{spoil}; echo 1 > one.txt"))
     [told] = played.payloads("run.checkout_changed")

@@ -1,5 +1,6 @@
 """Claude Code as an agent: its command line, its environment, and where its program is found."""
 
+import math
 import os
 import shutil
 from collections.abc import Mapping, Sequence
@@ -80,6 +81,7 @@ _OPTIONS = frozenset(
         "model",
         "permission_mode",
         "program",
+        "quiet_seconds",
     }
 )
 
@@ -88,7 +90,8 @@ class ClaudeAgent:
     """Runs ``claude -p`` with the prompt on stdin and its events as JSON lines.
 
     Options: ``model``, ``permission_mode``, ``allowed_tools`` and ``disallowed_tools`` (lists),
-    ``max_turns``, ``max_budget_usd``, ``args`` (more of the command line), ``program``.
+    ``max_turns``, ``max_budget_usd``, ``args`` (more of the command line), ``program``,
+    ``quiet_seconds`` (how long without a word counts as a hang).
     """
 
     name = "claude"
@@ -115,9 +118,8 @@ class ClaudeAgent:
         if brief.session is not None:
             argv += ["--resume", brief.session]
         argv += options.get("args", ())
-        return Launch(
-            tuple(argv), env=dict(_ENV), stdin=prompt_of(brief), quiet_seconds=QUIET_SECONDS
-        )
+        quiet = float(options.get("quiet_seconds", QUIET_SECONDS))
+        return Launch(tuple(argv), env=dict(_ENV), stdin=prompt_of(brief), quiet_seconds=quiet)
 
     def reader(self) -> ClaudeReader:
         return ClaudeReader()
@@ -159,4 +161,10 @@ def _checked(brief: Brief) -> Mapping[str, Any]:
             raise ValueRefused(
                 f"Task {brief.task_id}: claude's option {option} is a list of texts."
             )
+    quiet = options.get("quiet_seconds", QUIET_SECONDS)
+    if isinstance(quiet, bool) or not isinstance(quiet, int | float) or not 0 < quiet < math.inf:
+        raise ValueRefused(
+            f"Task {brief.task_id}: claude's option quiet_seconds is {quiet!r}.",
+            hint="It is a number of seconds above 0.",
+        )
     return options

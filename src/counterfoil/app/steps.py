@@ -146,7 +146,7 @@ class Step(Generic[T]):
 
     def _record(self, end: StepEnd, failure: Exception | None = None) -> None:
         with self._noting(failure):
-            expect(self._book.ledger.submit(self._book.recording(end)).wait())
+            self._book.ledger.do(self._book.recording(end))
 
     async def _arecord(self, end: StepEnd, failure: Exception | None = None) -> None:
         with self._noting(failure):

@@ -2,7 +2,7 @@
 
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING
 
 from counterfoil.cli.tally import Tally
 from counterfoil.cli.tasks_table import counts, most_urgent, table, task_lines
@@ -24,11 +24,11 @@ ROOM_FOR_THE_REST = 5
 
 
 class LiveDisplay:
-    """Shows the last view it was given; what is at work is redrawn with its time."""
+    """Shows the last view it was given, by default on stdout; times at work are redrawn."""
 
-    def __init__(self, clock: Clock) -> None:
+    def __init__(self, clock: Clock, stream: IO[str] | None = None) -> None:
         self._clock = clock
-        self._console = console()
+        self._console = console(stream)
         self._live: Live | None = None
         self._view: RunView | None = None
 
@@ -44,7 +44,7 @@ class LiveDisplay:
             self._clock.now_us(),
             width=self._console.width,
             height=self._console.height,
-            ascii_only=ascii_only(sys.stdout),
+            ascii_only=ascii_only(self._console.file),
         )
         self._live.update(frame, refresh=True)
 

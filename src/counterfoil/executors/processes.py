@@ -72,11 +72,14 @@ class Search:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """``belonging`` and ``strangers`` map to the reason; of ``groups`` every member belongs."""
+    """``belonging`` and ``strangers`` map to the reason.
+
+    ``groups`` are the process groups of which every member belongs, with their leaders.
+    """
 
     belonging: Mapping[Process, str]
     strangers: Mapping[Process, str]
-    groups: frozenset[int]
+    groups: Mapping[int, Process | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,9 +231,22 @@ def find(search: Search) -> Found:
         if process not in belonging and _is_inside(process.pid, search.worktree):
             reason = _strange(process, search.since)
             (strangers if reason else belonging)[process] = reason or "inside the worktree"
-    groups = {process.group for process in belonging}
-    mixed = {process.group for process in rows.values() if process not in belonging}
-    return Found(belonging, strangers, frozenset(groups - mixed))
+    return Found(belonging, strangers, _whole_groups(rows, belonging))
+
+
+def _whole_groups(
+    rows: Mapping[int, Process], belonging: Mapping[Process, str]
+) -> dict[int, Process | None]:
+    """Groups without a living outsider. A row whose parent left during the look is unclear
+    and does not count as one.
+    """
+    mixed = {
+        process.group
+        for process in rows.values()
+        if process not in belonging and not process.dead and process.ppid in rows
+    }
+    groups = {process.group for process in belonging} - mixed - {0, 1}
+    return {group: rows.get(group) for group in groups}
 
 
 def send(pid: int, start: int, number: signal.Signals) -> bool:
@@ -301,10 +317,10 @@ def _signal_all(found: Found, ended: dict[tuple[int, int], ProcessNote], killing
         if before is not None and before.how.startswith(number.name):
             continue
         command = before.command if before else command_of(process.pid)
-        whole = killing and process.group in found.groups
-        if whole and (process.group in killed or _kill_group(process)):
-            killed.add(process.group)
-        elif not send(process.pid, process.start, number):
+        group = process.group
+        if killing and group in found.groups and group not in killed:
+            killed |= _kill_group(group, found.groups[group])
+        if group not in killed and not send(process.pid, process.start, number):
             continue
         if process.state in {"T", "t"} and not killing:
             send(process.pid, process.start, signal.SIGCONT)  # or the SIGTERM stays unread
@@ -313,15 +329,18 @@ def _signal_all(found: Found, ended: dict[tuple[int, int], ProcessNote], killing
     return news
 
 
-def _kill_group(member: Process) -> bool:
-    """Kill a process group at once: what forks its successor and leaves cannot slip out."""
+def _kill_group(group: int, leader: Process | None) -> set[int]:
+    """Kill a group at once, so that who forks a successor and leaves cannot slip out.
+
+    Not when another process has the leader's pid by now: the group is another one, too.
+    """
+    now = process_of(group)
+    if now is not None and (leader is None or now.start != leader.start):
+        return set()
     with contextlib.suppress(OSError):
-        group = os.getpgid(member.pid)
-        now = process_of(member.pid)
-        if now is not None and (now.start, group) == (member.start, member.group):
-            os.killpg(group, signal.SIGKILL)
-            return True
-    return False
+        os.killpg(group, signal.SIGKILL)
+        return {group}
+    return set()
 
 
 def _strange(process: Process, since: int | None) -> str:

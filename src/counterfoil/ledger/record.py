@@ -42,7 +42,7 @@ class Ledger:
 
     def do(self, work: Work[T | Refusal]) -> T:
         """Do a unit from a plain thread. Raises the refusal."""
-        return expect(self.writer.submit(work).wait())
+        return expect(self.writer.do(work))
 
     async def perform(self, work: Work[T | Refusal]) -> T:
         """Do a unit from asyncio. Raises the refusal."""

@@ -69,7 +69,11 @@ class Pending(Generic[T]):
 
 
 class GroupWriter:
-    """Owns the one writing connection of a process and the thread that uses it."""
+    """Owns the one writing connection of a process, and the thread that commits with it.
+
+    A plain thread that finds nobody at work commits its own unit itself: the way to the
+    writer's thread and back costs as much as the unit.
+    """
 
     def __init__(self, store: Store, *, clock: Clock, ids: Ids, redactor: Redactor) -> None:
         self._store = store
@@ -79,6 +83,7 @@ class GroupWriter:
         self._waiting: deque[Pending[Any]] = deque()
         self._arrived = threading.Condition()
         self._closing = threading.Event()
+        self._at_work: int | None = None
         self._trouble = ""
         self._connection: Connection | None = store.connect()
         self._thread = threading.Thread(target=self._serve, name="ledger-writer", daemon=True)
@@ -91,19 +96,37 @@ class GroupWriter:
 
     def submit(self, work: Work[T]) -> Pending[T]:
         """Hand in a unit. Raises ``StoreUnavailable`` once the writer is closed."""
-        if threading.current_thread() is self._thread:
-            raise RuntimeError("a unit of work cannot hand in another: it touches its own only")
         try:
             loop = asyncio.get_running_loop()
         except RuntimeError:
             loop = None
         pending: Pending[T] = Pending(work, loop)
         with self._arrived:
-            if self._closing.is_set():
-                raise StoreUnavailable("the ledger is closed")
+            self._admit()
             self._waiting.append(pending)
             self._arrived.notify()
         return pending
+
+    def do(self, work: Work[T]) -> T:
+        """Do a unit from a plain thread and wait until it is durable. Raises what it raised."""
+        pending: Pending[T] = Pending(work, None)
+        with self._arrived:
+            self._admit()
+            alone = self._at_work is None and not self._waiting
+            if alone:
+                self._at_work = threading.get_ident()
+            else:
+                self._waiting.append(pending)
+                self._arrived.notify()
+        if alone:
+            self._commit_in_turn([pending])
+        return pending.wait()
+
+    def _admit(self) -> None:
+        if self._closing.is_set():
+            raise StoreUnavailable("the ledger is closed")
+        if self._at_work == threading.get_ident():
+            raise RuntimeError("a unit of work cannot hand in another: it touches its own only")
 
     def close(self) -> None:
         """Commit what was handed in, then end the thread and the connection."""
@@ -115,20 +138,31 @@ class GroupWriter:
 
     def _serve(self) -> None:
         while group := self._next_group():
-            try:
-                with self._store.queue():
-                    self._commit(group)
-            except BaseException as error:  # the queue itself failed: nobody may wait for ever
-                self._trouble = self._trouble or str(error)
-                left = [pending for pending in group if not pending.settled]
-                self._answer(left, [(None, error)] * len(left))
+            self._commit_in_turn(group)
 
     def _next_group(self) -> list[Pending[Any]]:
+        """What waits, when it is the writer's turn; nothing at all once the ledger is closed."""
         with self._arrived:
-            while not self._waiting and not self._closing.is_set():
+            while self._at_work or not (self._waiting or self._closing.is_set()):
                 self._arrived.wait()
             size = min(len(self._waiting), MOST_IN_A_GROUP)
+            self._at_work = threading.get_ident()
             return [self._waiting.popleft() for _ in range(size)]
+
+    def _commit_in_turn(self, group: list[Pending[Any]]) -> None:
+        """Commit a group in the thread whose turn it is, and give the turn back."""
+        try:
+            with self._store.queue():
+                self._commit(group)
+        except BaseException as error:  # nobody may wait for ever, or inherit a transaction
+            self._trouble = self._trouble or str(error)
+            self._drop_connection()
+            left = [pending for pending in group if not pending.settled]
+            self._answer(left, [(None, error)] * len(left))
+        finally:
+            with self._arrived:
+                self._at_work = None
+                self._arrived.notify()
 
     def _commit(self, group: list[Pending[Any]]) -> None:
         answers = self._try(group)

@@ -50,6 +50,21 @@ class Implementer:
     control: Control
     watch: Watch
 
+    def __post_init__(self) -> None:
+        # Before anything is read: what another runner started may tell its secrets to this one.
+        for task in self.context.plan.tasks:
+            self._hide_secrets(task)
+
+    def _hide_secrets(self, task: Task) -> None:
+        """Have the secrets that the task's agent is given taken out of all that is recorded."""
+        try:
+            agent = self.context.agents(self.agent_name(task))
+        except AgentUnavailable:
+            return
+        for name in agent.secrets:
+            for source in (task.env, self.context.environment):
+                self.context.ledger.redactor.register(source.get(name, ""))
+
     async def attempt(self, task: Task, move: Implement, status: str) -> AttemptRow:
         """Lease and carry out one attempt; returns its row when it has ended.
 
@@ -197,9 +212,6 @@ class Implementer:
             stdin.touch(mode=0o600)
             stdin.write_bytes(launch.stdin)
         environment = {**self._inherited(agent), **task.env, **launch.env}
-        for name in agent.secrets:
-            if environment.get(name):
-                self.context.ledger.redactor.register(environment[name])
         limits = self.context.limits
         timeout = task.timeout_seconds or limits.task_timeout
         return LaunchSpec(
