@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from counterfoil.core.errors import StoreError
-from counterfoil.ledger import attempts, events, runs
+from counterfoil.ledger import attempts, events, gates, runs
 from counterfoil.ledger.attempts import End, Lease
+from counterfoil.ledger.gates import Judged
 from counterfoil.ledger.states import AttemptOutcome, Phase
 from counterfoil.ports.agent import Report
 from counterfoil.ports.executor import ExitCause, ExitRecord, ProcessNote
@@ -218,3 +219,20 @@ def test_amounts_are_told_exactly(bench: Any) -> None:
     )
     ((_, payload),) = told(bench, driver, 1)
     assert payload == {"task": "a", "attemptId": attempt.id, **usage}
+
+
+def test_the_driver_of_another_run_has_no_say_in_an_attempt(bench: Any) -> None:
+    driver, other = bench.running(), bench.running()
+    leased = bench.attempt(driver)
+    judged = Judged("t", "g", "e", ("true",), ".", 0, 1)
+    for work in (
+        lambda unit: attempts.start(unit, bench.scope, other, leased),
+        lambda unit: attempts.hand_over(unit, bench.scope, other, leased),
+        lambda unit: attempts.end(
+            unit, bench.scope, other, leased, End(AttemptOutcome.FAILED, "killed")
+        ),
+        lambda unit: gates.record(unit, bench.scope, other, leased, judged),
+    ):
+        assert bench.refused(work) == "NOT_FOUND"
+    assert len(bench.entries(other.run_id)) == 2
+    assert bench.faults() == []

@@ -123,8 +123,18 @@ class History:
 
     def create(self) -> None:
         bench = self.bench
-        new = bench.new(run_key=self.of((None, None, "k")), value=self.of((1, "x" * 9_000)))
-        row = self.do(lambda unit: runs.create(unit, bench.scope, new))
+        key, value = self.of((None, None, "k")), self.of((1, "x" * 9_000))
+        stored = bench.ledger.keep_exact(bench.ledger.prepare(value))
+        art_id = bench.ids.new("art") if stored else None
+        new = bench.new(run_key=key, value=value, input_artifact_id=art_id)
+
+        def work(unit: Unit) -> Any:
+            row = runs.create(unit, bench.scope, new)
+            if stored and not isinstance(row, Refusal):
+                artifacts.record(unit, bench.scope, row.id, stored, artifact_id=art_id)
+            return row
+
+        row = self.do(work)
         if row is not None:
             self.drivers.append(Driver(row.id, row.holder_id, row.fence))
 

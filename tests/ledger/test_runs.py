@@ -35,6 +35,11 @@ def test_a_new_run_is_queued_under_fence_one_and_its_first_entry_says_so(bench: 
     }
 
 
+def test_an_input_that_is_stored_nowhere_is_a_programming_error(bench: Any) -> None:
+    with pytest.raises(ValueError, match="is not stored"):
+        bench.run(value="x" * 9_000)
+
+
 @pytest.mark.parametrize("end", sorted(states.RUN_ENDS))
 def test_a_key_is_free_again_once_its_run_has_ended(bench: Any, end: E) -> None:
     driver = bench.running(run_key="k")

@@ -83,17 +83,8 @@ def tamper(store: Store, *statements: str, **params: Any) -> None:
     connection.close()
 
 
-def whole_rows(bench: Any, table: str, order: str = "1") -> list[Any]:
-    return bench.read(
-        lambda connection: [*connection.all(f"SELECT * FROM {table} ORDER BY {order}")]
-    )
-
-
-def named(bench: Any, table: str, key: tuple[str, ...]) -> str:
-    """How verify names the table's first row."""
-    columns = ", ".join(key)
-    row = bench.read(lambda connection: connection.one(f"SELECT {columns} FROM {table} LIMIT 1"))
-    return f"{table} {' '.join(map(str, row))}"
+def whole_rows(bench: Any, table: str) -> list[Any]:
+    return bench.read(lambda connection: [*connection.all(f"SELECT * FROM {table}")])
 
 
 def test_a_ledger_that_nobody_touched_is_clean_and_every_table_is_in_it(bench: Any) -> None:
@@ -115,9 +106,9 @@ def test_a_changed_state_column_is_found_and_its_row_is_named(
     bench: Any, table: str, column: str
 ) -> None:
     machine = MACHINES[table]
-    name = named(bench, table, machine.key)
     columns = ", ".join((*machine.key, column))
     row = bench.read(lambda connection: connection.one(f"SELECT {columns} FROM {table} LIMIT 1"))
+    name = " ".join(map(str, (table, *row[:-1])))
     where = " AND ".join(f"{key} = :{key}" for key in machine.key)
     value = row[-1]
     changed: Any = value + 1 if isinstance(value, int) else f"{value}x"
@@ -137,17 +128,12 @@ def test_a_changed_state_column_is_found_and_its_row_is_named(
 
 @pytest.mark.parametrize("table", MACHINES)
 def test_a_removed_row_is_found_and_named(bench: Any, table: str) -> None:
-    machine = MACHINES[table]
-    name = named(bench, table, machine.key)
-    row = whole_rows(bench, table, ", ".join(machine.key))[0]
-    tamper(
-        bench.store, f"DELETE FROM {table} WHERE {machine.key[-1]} = :key", key=key_of(table, row)
-    )
+    key = MACHINES[table].key
+    columns = ", ".join(key)
+    row = bench.read(lambda connection: connection.one(f"SELECT {columns} FROM {table} LIMIT 1"))
+    name = " ".join(map(str, (table, *row)))
+    tamper(bench.store, f"DELETE FROM {table} WHERE {key[-1]} = :key", key=row[-1])
     assert f"{name} is in the journal but not in its table" in bench.faults()
-
-
-def key_of(table: str, row: Any) -> Any:
-    return getattr(ROWS[table](*row), MACHINES[table].key[-1])
 
 
 @pytest.mark.parametrize("table", MACHINES)

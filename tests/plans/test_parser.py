@@ -392,7 +392,7 @@ def test_a_whole_number_of_many_digits_is_a_fault_not_a_crash():
 def test_a_line_of_megabytes_is_read(monkeypatch: pytest.MonkeyPatch):
     line = TASK | {"prompt": "y" * 3_000_000}
     assert len(read(line).tasks[0].prompt or "") == 3_000_000
-    monkeypatch.setattr("counterfoil.plans.lines.MAX_LINE_BYTES", 2_000_000)
+    monkeypatch.setattr("counterfoil.plans.lines.MAX_PLAN_LINE_BYTES", 2_000_000)
     assert only_fault(line).code == "LINE_TOO_LONG"
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from counterfoil.app import wiring
 from counterfoil.app.holder import is_gone
 from counterfoil.app.house import House
-from counterfoil.core import codec
+from counterfoil.core import codec, limits
 from counterfoil.core.errors import Conflict, NotFound, PlanInvalid, StaleFence, UsageError
 from counterfoil.ledger import (
     artifacts,
@@ -114,6 +114,12 @@ def check_plan(path: Path) -> Plan:
 
 def _read_plan(path: Path) -> bytes:
     try:
+        size = path.stat().st_size
+        if size > limits.MAX_PLAN_BYTES:
+            raise PlanInvalid(
+                f"the plan {path} has {size:,} bytes, more than {limits.MAX_PLAN_BYTES:,}",
+                hint="split it into several plans",
+            )
         return path.read_bytes()
     except OSError as error:
         raise PlanInvalid(
@@ -274,6 +280,8 @@ async def _drive(
 ) -> RunView:
     given = RunInput.of(house, run)
     settings = house.settings
+    environment = wiring.child_environment(workspace)
+    house.ledger.redactor.register_variables(environment)
     context = RunContext(
         ledger=house.ledger,
         driver=driver,
@@ -284,7 +292,7 @@ async def _drive(
         folder=RunFolder(wiring.run_folder(settings, run.id)),
         run_branch=f"{BRANCHES}{run.id}",
         default_agent=given.agent,
-        environment=wiring.child_environment(workspace),
+        environment=environment,
         limits=Limits(settings.task_timeout, settings.gate_timeout, settings.grace),
         boundary=control.boundary,
         notice=control.notice,

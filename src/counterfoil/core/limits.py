@@ -21,9 +21,8 @@ MAX_LINE_BYTES = 1_048_576
 READ_CHUNK_BYTES = 65_536
 """How much of a growing file is read at a time."""
 
-MAX_PLAN_BYTES = 16_777_216
-MAX_PLAN_LINE_BYTES = 1_048_576
-MAX_PLAN_TASKS = 10_000
+MAX_PLAN_BYTES = 268_435_456
+MAX_PLAN_LINE_BYTES = 67_108_864
 
 _OMISSION = "\n[{count} characters left out]\n"
 

@@ -52,6 +52,12 @@ class Redactor:
             if wanted != self._known.secrets:
                 self._known = KnownSecrets(wanted)
 
+    def register_variables(self, variables: Mapping[str, str]) -> None:
+        """Register the values of those environment variables whose names say that they are one."""
+        for name, value in variables.items():
+            if is_sensitive(name):
+                self.register(value)
+
     @property
     def known(self) -> KnownSecrets:
         """The secrets registered so far."""

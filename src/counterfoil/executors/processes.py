@@ -22,6 +22,7 @@ MARKER = "COUNTERFOIL_ATTEMPT"
 PROC = Path("/proc")
 KILL_SECONDS = 10.0
 STORM = 200
+LOOKS = 3
 FIRST_LOOK_SECONDS = 0.01
 SLOWEST_LOOK_SECONDS = 0.1
 COMMAND_CHARACTERS = 200
@@ -187,7 +188,7 @@ def command_of(pid: int) -> str:
 def descendants(
     roots: Iterable[int], rows: Mapping[int, Process], safe: frozenset[int]
 ) -> list[Process]:
-    """The living below the roots, without these; not through the safe."""
+    """Those below the roots, without these; not through the safe."""
     children: dict[int, list[Process]] = {}
     for process in rows.values():
         if process.pid not in safe:
@@ -197,7 +198,7 @@ def descendants(
     while frontier:
         below += (young := children.pop(frontier.pop(), []))
         frontier += [process.pid for process in young]
-    return [process for process in below if not process.dead]
+    return below
 
 
 def spared(rows: Mapping[int, Process]) -> frozenset[int]:
@@ -211,24 +212,29 @@ def spared(rows: Mapping[int, Process]) -> frozenset[int]:
 
 
 def find(search: Search) -> Found:
-    """One look at the process table."""
-    rows = table()
+    """One look at the process table, the youngest first: they may be gone a moment later."""
+    rows: dict[int, Process] = {}
+    marked: list[Process] = []
+    for pid in sorted(_pids(), reverse=True):
+        process = process_of(pid)
+        if process is None or process.dead:
+            continue
+        rows[pid] = process
+        if not _is_kernel(process) and carries(pid, search.marker):
+            marked.append(process)
     safe = spared(rows)
-    others = [
-        process
-        for process in rows.values()
-        if not (process.dead or process.pid in safe or _is_kernel(process))
-    ]
+    marked = [process for process in marked if process.pid not in safe]
     roots = [] if search.root is None else [search.root]
     belonging = dict.fromkeys(descendants(roots, rows, safe), "descendant")
-    marked = [process for process in others if carries(process.pid, search.marker)]
     for process in marked:
         belonging.setdefault(process, "marked")
     for process in descendants([process.pid for process in marked], rows, safe):
         belonging.setdefault(process, "descendant")
     strangers: dict[Process, str] = {}
-    for process in others:
-        if process not in belonging and _is_inside(process.pid, search.worktree):
+    for process in rows.values():
+        if process in belonging or process.pid in safe or _is_kernel(process):
+            continue
+        if _is_inside(process.pid, search.worktree):
             reason = _strange(process, search.since)
             (strangers if reason else belonging)[process] = reason or "inside the worktree"
     return Found(belonging, strangers, _whole_groups(rows, belonging))
@@ -237,13 +243,13 @@ def find(search: Search) -> Found:
 def _whole_groups(
     rows: Mapping[int, Process], belonging: Mapping[Process, str]
 ) -> dict[int, Process | None]:
-    """Groups without a living outsider. A row whose parent left during the look is unclear
+    """Groups without an outsider. A row whose parent left during the look is unclear
     and does not count as one.
     """
     mixed = {
         process.group
         for process in rows.values()
-        if process not in belonging and not process.dead and process.ppid in rows
+        if process not in belonging and process.ppid in rows
     }
     groups = {process.group for process in belonging} - mixed - {0, 1}
     return {group: rows.get(group) for group in groups}
@@ -269,21 +275,24 @@ def end_tree(
     grace_seconds: float,
     monotonic: Callable[[], float],
     wait: Callable[[float], object],
-    childless: Callable[[], bool] = lambda: True,
+    childless: Callable[[], bool] | None = None,
 ) -> Ending:
     """End all that the search finds: SIGTERM, the grace, then SIGKILL until none is left.
 
     ``wait`` sleeps at most so many seconds; ``childless`` reaps this process's children and
-    says whether none is left, which for a subreaper proves that it has no descendants. A
-    storm of forks gets no grace. What lives ``KILL_SECONDS`` later is a survivor.
+    says whether none is left, which for a subreaper proves that it has no descendants; who
+    is none looks ``LOOKS`` times. A storm of forks gets no grace. What lives ``KILL_SECONDS`` later is a survivor.
     """
     ended: dict[tuple[int, int], ProcessNote] = {}
     kill_at = monotonic() + grace_seconds
     pause = FIRST_LOOK_SECONDS
+    looks_left = LOOKS
     while True:
-        childless()
+        if childless:
+            childless()
         found = find(search)
-        if not found.belonging and childless():
+        looks_left = LOOKS if found.belonging else looks_left - 1
+        if not found.belonging and (childless() if childless else not looks_left):
             return Ending(tuple(ended.values()), (), notes(found.strangers))
         now = monotonic()
         if now >= kill_at + KILL_SECONDS:
@@ -292,11 +301,9 @@ def end_tree(
         news = _signal_all(found, ended, killing)
         if len(ended) > STORM:
             kill_at = min(kill_at, now)
-        if news:
-            pause = FIRST_LOOK_SECONDS
         if not (news and killing):
+            pause = FIRST_LOOK_SECONDS if news else min(pause * 1.5, SLOWEST_LOOK_SECONDS)
             wait(pause)
-            pause = min(pause * 1.5, SLOWEST_LOOK_SECONDS)
 
 
 def notes(processes: Mapping[Process, str]) -> tuple[ProcessNote, ...]:

@@ -103,6 +103,8 @@ def start(
     command: Sequence[str] = (),
 ) -> AttemptRow | Refusal:
     """The attempt's process runs under its keeper; ``command``: its argv."""
+    if (foreign := of_another_run(driver, attempt)) is not None:
+        return foreign
     row = transitions.move(
         unit,
         scope,
@@ -130,6 +132,8 @@ def hand_over(
     unit: Unit, scope: Scope, driver: Driver, attempt: AttemptRow
 ) -> AttemptRow | Refusal:
     """A new driver adopts a living attempt: same id, same fence, another holder."""
+    if (foreign := of_another_run(driver, attempt)) is not None:
+        return foreign
     row = unit.one(
         _SQL["hand_over"],
         scope.params(
@@ -158,6 +162,8 @@ def end(
     unit: Unit, scope: Scope, driver: Driver, attempt: AttemptRow, how: End
 ) -> AttemptRow | Refusal:
     """End the attempt: dispatch.done, usage, its one duration and its diff in one commit."""
+    if (foreign := of_another_run(driver, attempt)) is not None:
+        return foreign
     how = replace(how, message=unit.text(how.message), error_class=unit.text(how.error_class))
     row = transitions.move(
         unit,
@@ -210,6 +216,15 @@ def tell(
     """Append an entry about an attempt, stamped with its task and its id."""
     stamped = {"task": attempt.task_id, "attemptId": attempt.id, **payload}
     return _append(unit, scope, driver, kind, stamped)
+
+
+def of_another_run(driver: Driver, attempt: AttemptRow) -> Refusal | None:
+    """The refusal when the driver's run is not the attempt's: its journal must not tell of it."""
+    if attempt.run_id == driver.run_id:
+        return None
+    return Refusal(
+        RefusalCode.NOT_FOUND, f"attempt {attempt.id} is not of {driver.run_id}", attempt.status
+    )
 
 
 def _done(attempt: AttemptRow, how: End) -> dict[str, Any]:

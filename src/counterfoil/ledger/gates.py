@@ -5,7 +5,7 @@ from typing import Any
 
 from counterfoil.core import codec
 from counterfoil.core.ids import GATE_RESULT
-from counterfoil.ledger import events, journal, states, transitions
+from counterfoil.ledger import attempts, events, journal, states, transitions
 from counterfoil.ledger.queries import queries
 from counterfoil.ledger.runs import Driver
 from counterfoil.ledger.states import FailClass, GateResult
@@ -46,9 +46,11 @@ def record(
 
     A reused pass has an entry of its own and no second row.
     """
-    stale = journal.refuse_stale(unit, scope, driver.run_id, driver.fence)
-    if stale is not None:
-        return stale
+    refused = attempts.of_another_run(driver, attempt) or journal.refuse_stale(
+        unit, scope, driver.run_id, driver.fence
+    )
+    if refused is not None:
+        return refused
     result = GateResult.PASS if judged.fail_class is None else GateResult.FAIL
     values = {
         "id": unit.ids.new(GATE_RESULT),

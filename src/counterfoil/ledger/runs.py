@@ -45,8 +45,11 @@ class Driver:
 def create(unit: Unit, scope: Scope, new: NewRun) -> RunRow | Refusal:
     """A queued run, driven by ``new.holder_id`` under fence 1.
 
-    ``CONFLICT`` when an unfinished run has the same key.
+    ``CONFLICT`` when an unfinished run has the same key. Raises ``ValueError`` for an input that
+    is neither inline nor stored.
     """
+    if new.input.inline is None and new.input_artifact_id is None:
+        raise ValueError("the run's input is too large for its row and is not stored")
     if new.run_key is not None and open_with_key(unit.connection, scope, new.run_key):
         return Refusal(RefusalCode.CONFLICT, f"an unfinished run has the key {new.run_key!r}")
     run_id = unit.ids.new(RUN)

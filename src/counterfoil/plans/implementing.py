@@ -61,6 +61,7 @@ class Implementer:
             agent = self.context.agents(self.agent_name(task))
         except AgentUnavailable:
             return
+        self.context.ledger.redactor.register_variables(task.env)
         for name in agent.secrets:
             for source in (task.env, self.context.environment):
                 self.context.ledger.redactor.register(source.get(name, ""))

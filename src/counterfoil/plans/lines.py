@@ -4,9 +4,9 @@ import codecs
 import json
 from typing import Any
 
+from counterfoil.core.limits import MAX_PLAN_LINE_BYTES
 from counterfoil.plans.faults import FaultCode, Findings, Line, shown
 
-MAX_LINE_BYTES = 64 * 1024 * 1024
 MAX_DEPTH = 100
 """How deep a line's arrays and objects may nest."""
 
@@ -65,7 +65,7 @@ def read_lines(data: bytes, findings: Findings) -> tuple[list[Line], list[str]]:
             continue
         line = _line(number, raw, decoder, findings)
         if line is None:
-            unreadable.append(raw[:MAX_LINE_BYTES].decode(errors="replace"))
+            unreadable.append(raw[:MAX_PLAN_LINE_BYTES].decode(errors="replace"))
         else:
             lines.append(line)
     if unreadable and _is_one_document(data):
@@ -77,12 +77,12 @@ def read_lines(data: bytes, findings: Findings) -> tuple[list[Line], list[str]]:
 
 
 def _line(number: int, raw: bytes, decoder: _Decoder, findings: Findings) -> Line | None:
-    if len(raw) > MAX_LINE_BYTES:
+    if len(raw) > MAX_PLAN_LINE_BYTES:
         findings.at(
             number,
             1,
             FaultCode.LINE_TOO_LONG,
-            f"the line has {len(raw):,} bytes, more than {MAX_LINE_BYTES:,}",
+            f"the line has {len(raw):,} bytes, more than {MAX_PLAN_LINE_BYTES:,}",
             "keep long texts in files and name them in the prompt",
         )
         return None
