@@ -39,7 +39,7 @@ check: ## format, lint, strict types, floors, house rules, generated docs
 
 test-agents: ## drive the real agent CLIs against a scripted model on loopback
 	@sh scripts/prepare.sh agents
-	@$(BIN)/python -m pytest -m agents -rs $(PYTEST_ARGS)
+	@$(BIN)/python -m pytest -n 2 -m agents -rs $(PYTEST_ARGS)
 
 second-plan: ## run a plan on a PyPI project's source distribution (downloads it)
 	@sh scripts/prepare.sh dev

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from random import Random
 from statistics import median
 from typing import Generic, TypeVar
 
@@ -42,15 +43,16 @@ Series = Mapping[str, Sequence[float]]
 
 
 def interleave(contenders: Mapping[str, Callable[[], float]], rounds: int) -> Series:
-    """Run every contender once a round, each round begun by another one.
+    """Run every contender once a round, in an order of each round's own.
 
-    What the machine does meanwhile then meets all of them alike.
+    What the machine does meanwhile, and what one leaves behind for the next, then meets all of
+    them alike.
     """
-    names = list(contenders)
+    names, order = list(contenders), Random(rounds)
     taken: dict[str, list[float]] = {name: [] for name in names}
-    for number in range(rounds):
-        turn = number % len(names)
-        for name in names[turn:] + names[:turn]:
+    for _ in range(rounds):
+        order.shuffle(names)
+        for name in names:
             taken[name].append(contenders[name]())
     return taken
 

@@ -14,7 +14,7 @@ from typing import Any
 import apsw
 
 from bench.own_steps import NAME, open_run, side_by_side
-from bench.workload import work
+from bench.workload import Laps, work
 from counterfoil.app.house import House
 from counterfoil.app.settings import Settings
 from counterfoil.app.wiring import open_ledger
@@ -22,6 +22,7 @@ from counterfoil.ports.store import NO_PARAMS, Params, Row
 from counterfoil.stores.sqlite import SqliteConnection, SqliteStore
 
 WIDEST = 64
+COMMIT = "COMMIT"
 Statement = tuple[str, dict[str, Any] | None, bool]
 
 
@@ -73,15 +74,18 @@ class Floor:
         self._taken()
 
     def sequential(self, count: int) -> float:
-        """Milliseconds a step, in the transactions of steps one after another."""
+        """Milliseconds of the median step, in the transactions of one step after another."""
         for _ in range(count):
             self._run.step(NAME, work).wait()
-        return _play(self._bare, self._taken()) / count
+        return _play(self._bare, self._taken()).median
 
     def wide(self, width: int, each: int) -> float:
         """Milliseconds a step, in the transactions of that many runs side by side."""
         self._loop.run_until_complete(side_by_side(self._many_runs[:width], each))
-        return _play(self._bare, self._taken()) / (width * each)
+        taken = self._taken()
+        began = perf_counter()
+        _play(self._bare, taken)
+        return (perf_counter() - began) * 1000 / (width * each)
 
     def statements(self) -> float:
         """Statements of one step, the transaction's own included."""
@@ -112,13 +116,15 @@ def _copy(store: RecordingStore, path: Path) -> apsw.Connection:
     return bare
 
 
-def _play(bare: apsw.Connection, statements: list[Statement]) -> float:
-    """Milliseconds for all of them."""
+def _play(bare: apsw.Connection, statements: list[Statement]) -> Laps:
+    """The laps are the transactions."""
     execute = bare.execute
-    began = perf_counter()
+    laps = Laps()
     for sql, params, reads in statements:
         if reads:
             execute(sql, params).fetchall()
         else:
             execute(sql, params)
-    return (perf_counter() - began) * 1000
+        if sql == COMMIT:
+            laps.lap()
+    return laps

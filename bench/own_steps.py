@@ -6,7 +6,7 @@ from time import perf_counter
 
 import apsw
 
-from bench.workload import work
+from bench.workload import Laps, work
 from counterfoil import open_house
 from counterfoil.app.house import House, Run
 from counterfoil.app.settings import Settings
@@ -36,14 +36,15 @@ class OwnSteps:
         self._many_runs: list[Run] = []
 
     def sync_door(self, count: int) -> float:
-        """Milliseconds a step, one after another in a plain thread."""
-        run, began = self._sync_run, perf_counter()
+        """Milliseconds of the median step, one after another in a plain thread."""
+        run, laps = self._sync_run, Laps()
         for _ in range(count):
             run.step(NAME, work).wait()
-        return _per_step(began, count)
+            laps.lap()
+        return laps.median
 
     def async_door(self, count: int) -> float:
-        """Milliseconds a step, one after another on asyncio."""
+        """Milliseconds of the median step, one after another on asyncio."""
         return self._loop.run_until_complete(self._sequence(count))
 
     def wide(self, width: int, each: int) -> float:
@@ -71,10 +72,11 @@ class OwnSteps:
             house.close()
 
     async def _sequence(self, count: int) -> float:
-        run, began = self._async_run, perf_counter()
+        run, laps = self._async_run, Laps()
         for _ in range(count):
             await run.step(NAME, work)
-        return _per_step(began, count)
+            laps.lap()
+        return laps.median
 
 
 async def side_by_side(runs: list[Run], each: int) -> float:
@@ -86,8 +88,4 @@ async def side_by_side(runs: list[Run], each: int) -> float:
 
     began = perf_counter()
     await asyncio.gather(*(chain(number, run) for number, run in enumerate(runs)))
-    return _per_step(began, len(runs) * each)
-
-
-def _per_step(began: float, count: int) -> float:
-    return (perf_counter() - began) * 1000 / count
+    return (perf_counter() - began) * 1000 / (len(runs) * each)

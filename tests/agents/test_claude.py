@@ -63,6 +63,12 @@ def test_options_become_arguments(agent, a_brief):
     assert "--resume" not in argv
 
 
+def test_how_long_it_may_be_silent_is_an_option_and_no_argument(agent, a_brief):
+    launch = agent.launch(a_brief(options={"quiet_seconds": 30}))
+    assert launch.quiet_seconds == 30
+    assert not any("quiet" in word for word in launch.argv)
+
+
 def test_an_earlier_session_is_resumed_by_its_id(agent, a_brief):
     argv = agent.launch(a_brief(session="0198f2aa-0000-7000-8000-000000000001")).argv
     assert argv[argv.index("--resume") + 1] == "0198f2aa-0000-7000-8000-000000000001"
@@ -75,6 +81,8 @@ def test_an_earlier_session_is_resumed_by_its_id(agent, a_brief):
         ({"permision_mode": "plan"}, "unknown options: permision_mode"),
         ({"allowed_tools": "Bash"}, "allowed_tools is a list of texts"),
         ({"args": [1]}, "args is a list of texts"),
+        ({"quiet_seconds": 0}, "quiet_seconds is 0"),
+        ({"quiet_seconds": "60"}, "quiet_seconds is '60'"),
     ],
 )
 def test_an_option_that_cannot_be_used_is_refused_by_name(agent, a_brief, options, said):

@@ -1,6 +1,6 @@
 """The adapter against the real program and a scripted model: what it does, not what it says.
 
-Skipped where no program is installed: ``pip install claude-agent-sdk`` brings one.
+Skipped where no program is installed: ``make test-agents`` brings one.
 """
 
 import os
@@ -38,23 +38,12 @@ WRITE = Call("Bash", {"command": "printf hi > hello.txt", "description": "Write 
 RESETS_AT = 4_000_000_000
 
 
-def program_or_none() -> str | None:
-    try:
-        brief = Brief("t", "t", "p", None, Path(), Path())
-        return ClaudeAgent().launch(brief).argv[0]
-    except AgentUnavailable:
-        return None
+try:
+    PROGRAM = ClaudeAgent().launch(Brief("t", "t", "p", None, Path(), Path())).argv[0]
+except AgentUnavailable:
+    pytest.skip("no claude program: `make test-agents` installs one", allow_module_level=True)
 
-
-PROGRAM = program_or_none()
-
-pytestmark = [
-    pytest.mark.agents,
-    pytest.mark.skipif(
-        PROGRAM is None,
-        reason="no claude program: pip install claude-agent-sdk, or set COUNTERFOIL_CLAUDE",
-    ),
-]
+pytestmark = pytest.mark.agents
 
 
 @dataclass

@@ -1,10 +1,13 @@
 """``run`` as a process: lines, JSON, the closing screen, signals."""
 
+import fcntl
 import json
 import os
-import select
 import signal
+import struct
 import subprocess
+import termios
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -18,22 +21,26 @@ WAITING = "while [ ! -e {go} ]; do sleep 0.1; done; echo done > {name}.txt"
 
 
 class Process:
-    """The command as a process whose stdout is read line by line."""
+    """The command as a process whose stdout is read line by line, within a deadline."""
 
     def __init__(self, words: list[str], env: dict[str, str]) -> None:
         self._popen = subprocess.Popen(
             words, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
         )
         self.lines: list[str] = []
+        self._too_late = threading.Timer(DEADLINE, self._popen.kill)
+        self._too_late.start()
 
-    def until(self, part: str) -> None:
-        """Read until a line holds the text."""
+    def until(self, *parts: str) -> None:
+        """Read until each of the texts was in a line, in whatever order they come."""
         assert self._popen.stdout is not None
+        missing = set(parts)
         for line in self._popen.stdout:
             self.lines.append(line)
-            if part in line:
+            missing -= {part for part in missing if part in line}
+            if not missing:
                 return
-        raise AssertionError(f"{part!r} never came: {self.lines} {self.ended()}")
+        raise AssertionError(f"{missing} never came: {self.lines} {self.ended()}")
 
     def signal(self, number: signal.Signals) -> None:
         self._popen.send_signal(number)
@@ -44,6 +51,7 @@ class Process:
         return self._popen.returncode, "".join(self.lines) + rest, errors
 
     def clean_up(self) -> None:
+        self._too_late.cancel()
         if self._popen.poll() is None:
             self._popen.kill()
             self._popen.communicate(timeout=DEADLINE)
@@ -64,13 +72,14 @@ def start(kit: Any, home: Path) -> Iterator[Callable[..., Process]]:
 
 
 @pytest.fixture
-def waiting_plan(tmp_path: Path, kit: Any) -> Path:
-    """Two tasks that are at work until the file ``go`` is there."""
+def waiting_plan(tmp_path: Path, kit: Any) -> Iterator[Path]:
+    """Two tasks that are at work until the file ``go`` is there, at the latest when it is over."""
     go = tmp_path / "go"
-    return kit.plan(
+    yield kit.plan(
         tmp_path / "plan.jsonl",
         *(kit.shell(name, WAITING.format(go=go, name=name)) for name in ("a", "b")),
     )
+    go.touch()
 
 
 def test_a_run_without_a_terminal_is_lines_and_a_closing_screen(recorded: Any) -> None:
@@ -139,8 +148,7 @@ def test_ctrl_c_ends_the_attempts_keeps_their_work_and_the_run_is_resumed(
     start: Any, kit: Any, waiting_plan: Path, repository: Path, tmp_path: Path, home: Path
 ) -> None:
     run = start("run", waiting_plan, "--repo", repository, "--concurrency", "2", "--plain")
-    run.until("a: implement 1")
-    run.until("b: implement 1")
+    run.until("a: implement 1", "b: implement 1")
     run.signal(signal.SIGINT)
     code, out, errors = run.ended()
     assert code == Exit.INTERRUPTED, errors
@@ -201,13 +209,17 @@ def test_on_a_terminal_the_tasks_are_drawn_and_ctrl_c_pauses_the_run(
         env = kit.environment(home) | {"TERM": "xterm-256color"}
         words = [*kit.command, "run", str(waiting_plan), "--repo", str(repository)]
         os.execve(words[0], words, env)
+    too_late = threading.Timer(DEADLINE, os.kill, (pid, signal.SIGKILL))
+    too_late.start()
     try:
+        fcntl.ioctl(fd, termios.TIOCSWINSZ, struct.pack("HHHH", 30, 120, 0, 0))
         shown = _read(fd, until=b"implement 1")
         os.write(fd, b"\x03")
         shown += _read(fd)
     finally:
         os.close(fd)
         _, status = os.waitpid(pid, 0)
+        too_late.cancel()
     assert os.waitstatus_to_exitcode(status) == Exit.INTERRUPTED
     text = shown.decode()
     assert "Ctrl-C pauses the run and keeps the work." in text
@@ -220,8 +232,6 @@ def _read(fd: int, until: bytes = b"") -> bytes:
     """What the terminal shows, up to a text or to the end."""
     shown = b""
     while not until or until not in shown:
-        ready, _, _ = select.select([fd], [], [], DEADLINE)
-        assert ready, shown
         try:
             part = os.read(fd, 65_536)
         except OSError:

@@ -92,7 +92,7 @@ def test_doctor_looks_at_the_machine(call: Any, repository: Path) -> None:
     told = json.loads(call("doctor", "--repo", repository, "--json").stdout)
     assert result.exit_code == (Exit.OK if told["ok"] else Exit.FOUND)
     for check in told["checks"]:
-        assert f" {check['name']}: {check['detail']}" in result.stdout
+        assert f" {check['name']}: " in result.stdout
         assert check["ok"] or not check["hint"] or check["hint"] in result.stdout
     assert {"git", "ledger", "repository"} <= {check["name"] for check in told["checks"]}
 

@@ -187,3 +187,11 @@ def test_an_overview_of_a_running_run_says_how_to_follow_it(rows: Any, kit: Any)
     assert "tidepool running for 1 min 00 s" in text
     assert f"counterfoil runs events {rows.run_id} --follow" in text
     assert "(if its process is gone)" in text
+
+
+def test_a_plan_of_thousands_is_not_listed_in_full(rows: Any) -> None:
+    tasks = [rows.task(f"t{number}", TaskStatus.MERGED) for number in range(2_000)]
+    tasks.append(rows.task("bad", TaskStatus.FAILED, reason="no luck"))
+    text = closing(rows.view(rows.run(ExecutionStatus.FAILED), tasks=tuple(tasks)))
+    assert "and 1,501 more: 1,501 merged" in text
+    assert "no luck" in text

@@ -89,9 +89,11 @@ def test_tokens_have_no_column_while_nothing_is_known(rows: Any, kit: Any) -> No
 def test_what_moves_or_needs_somebody_is_shown_first_in_plan_order(rows: Any, kit: Any) -> None:
     states = [TaskStatus.MERGED] * 5 + [TaskStatus.WAITING, TaskStatus.FAILED, TaskStatus.RUNNING]
     view = rows.view(tasks=tuple(rows.task(f"t{n}", one) for n, one in enumerate(states)))
-    shown = tasks_table.most_urgent(tasks_table.task_lines(view, Tally(), kit.start), 3)
+    shown, rest = tasks_table.most_urgent(tasks_table.task_lines(view, Tally(), kit.start), 3)
     assert [line.task_id for line in shown] == ["t5", "t6", "t7"]
-    assert tasks_table.most_urgent(shown, 0) == []
+    assert rest == "and 5 more: 5 merged"
+    assert tasks_table.most_urgent(shown, 3) == (shown, "")
+    assert tasks_table.most_urgent(shown, -1)[0] == []
 
 
 def test_counts_come_in_one_order() -> None:

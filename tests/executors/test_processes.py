@@ -270,15 +270,21 @@ def test_a_storm_of_forks_is_ended_without_waiting_for_the_grace(
     assert time.monotonic() - begun < 30
 
 
+@pytest.mark.slow
 def test_a_chain_of_forks_is_ended_from_outside(
     spawn: Spawn,
     environment: dict[str, str],
     marked: Callable[[], set[int]],
     end: Any,
-    tmp_path: Path,
 ) -> None:
-    steps = ("storm:20000", "storm:20000", f"write:{tmp_path / 'ready'}=1")
-    child = spawn(*AGENT, *steps, env=environment, cwd="/")
+    child = spawn(
+        *AGENT,
+        "storm:2000=0.01",
+        "storm:2000=0.01",
+        env=environment,
+        cwd="/",
+        start_new_session=True,
+    )
     assert child.wait() == 0
     ending = end(grace=0.1)
     assert ending.ended
@@ -311,6 +317,43 @@ def test_who_cannot_be_ended_is_reported_in_bounded_time(
     assert [(note.pid, note.how) for note in ending.survivors] == [(child.pid, "marked")]
     assert ending.ended == ()
     assert 2 <= now < 3
+
+
+def test_a_whole_group_is_killed_at_once_and_a_mixed_one_singly(
+    spawn: Spawn, environment: dict[str, str], monkeypatch: pytest.MonkeyPatch, end: Any
+) -> None:
+    mixed = spawn("sleep", "60", env=environment, cwd="/", process_group=0)
+    outsider = spawn("sleep", "60", cwd="/", process_group=mixed.pid)
+    whole = spawn("sleep", "60", env=environment, cwd="/", process_group=0)
+    monkeypatch.setattr(processes, "send", lambda *_: False)
+    monkeypatch.setattr(processes, "KILL_SECONDS", 0.1)
+    ending = end(grace=0)
+    assert whole.wait() == -signal.SIGKILL
+    assert [(note.pid, note.how) for note in ending.ended] == [(whole.pid, "SIGKILL (marked)")]
+    assert [note.pid for note in ending.survivors] == [mixed.pid]
+    assert outsider.poll() is None
+
+
+@pytest.mark.parametrize("is_subreaper", [True, False])
+def test_one_empty_look_is_no_proof(monkeypatch: pytest.MonkeyPatch, is_subreaper: bool) -> None:
+    looks = 0
+
+    def look(search: Search) -> processes.Found:
+        nonlocal looks
+        looks += 1
+        return processes.Found({}, {}, {})
+
+    monkeypatch.setattr(processes, "find", look)
+    answers = iter([False, False, True, True])
+    ending = processes.end_tree(
+        Search("at_none", "/nowhere", since=None),
+        grace_seconds=0,
+        monotonic=lambda: 0.0,
+        wait=lambda _: None,
+        childless=(lambda: next(answers)) if is_subreaper else None,
+    )
+    assert ending == processes.Ending((), (), ())
+    assert looks == (2 if is_subreaper else 3)
 
 
 def test_wall_time_converts_to_the_unit_of_start_times(spawn: Spawn) -> None:

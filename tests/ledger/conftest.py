@@ -40,6 +40,13 @@ def open_store(request: pytest.FixtureRequest) -> OpenStore:
     return ENGINES[request.param]
 
 
+@pytest.fixture
+def sqlite_only(open_store: OpenStore) -> None:
+    """For what is asked of the engine itself, or of the one file."""
+    if open_store is not sqlite:
+        pytest.skip("asks SQLite itself")
+
+
 class Workbench:
     """One ledger over a faulty store, and what tests do to it all the time."""
 

@@ -105,7 +105,8 @@ class History:
 
         self.told[number] = False
         try:
-            answer = self.bench.submit(counted)
+            door = self.of((self.bench.submit, self.bench.writer.do))
+            answer = door(counted)
         except StoreUnavailable:
             self.answers.append("unavailable")
             return None
@@ -272,6 +273,8 @@ class History:
     def fail(self) -> None:
         """The store fails soon; in one case of eight the disk is full for a while."""
         kind = self.pick(len(FAULTS) + 1)
+        if kind == len(FAULTS) and self.bench.store.engine != "sqlite":
+            return
         if kind == len(FAULTS):
             self.bench.store.disk_full = not self.bench.store.disk_full
         else:
@@ -292,6 +295,11 @@ def check(history: History) -> None:
             assert {table for table, _key in folded.rows} <= set(MACHINES)
     counted = [entry.payload.split('"')[3] for entry in bench.entries("count")]
     assert counted == [number for number, done in history.told.items() if done]
+
+
+@pytest.fixture(autouse=True)
+def _back_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(writer, "RECONNECT_SECONDS", 0.001)
 
 
 @settings(
@@ -316,17 +324,15 @@ def test_after_any_history_the_journal_explains_every_row(new_bench: Any, draws:
             workbench.close()
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(6))
 def test_after_a_long_history_the_journal_explains_every_row(
-    new_bench: Any, tmp_path: Path, seed: int, monkeypatch: pytest.MonkeyPatch
+    new_bench: Any, tmp_path: Path, seed: int
 ) -> None:
-    monkeypatch.setattr(writer, "RECONNECT_SECONDS", 0.001)
     workbench = new_bench(tmp_path)
     numbers = random.Random(seed)
     history = History(workbench, numbers.randrange)
     try:
-        for _ in range(500):
+        for _ in range(1_000):
             history.act()
         check(history)
     finally:

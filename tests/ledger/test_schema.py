@@ -51,6 +51,7 @@ def test_migrating_twice_applies_once(store: Store) -> None:
     assert applied(store) == {f"migration/{one.name}": one.sha256 for one in schema.migrations()}
 
 
+@pytest.mark.usefixtures("sqlite_only")
 def test_a_fresh_database_equals_a_migrated_one(
     store: Store, open_store: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -67,6 +68,7 @@ def test_a_fresh_database_equals_a_migrated_one(
     fresh.close()
 
 
+@pytest.mark.usefixtures("sqlite_only")
 def test_a_migration_that_fails_leaves_the_version_before(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -106,6 +108,7 @@ def test_a_database_of_a_newer_version_is_refused(
         store.migrate()
 
 
+@pytest.mark.usefixtures("sqlite_only")
 @pytest.mark.parametrize("table", ROWS)
 def test_a_row_is_its_tables_columns_in_their_order(store: Store, table: str) -> None:
     store.migrate()

@@ -265,6 +265,7 @@ print(*won)
 """
 
 
+@pytest.mark.usefixtures("sqlite_only")
 def test_of_two_racing_processes_exactly_one_wins_each_task(bench: Any, tmp_path: Path) -> None:
     driver = bench.running()
     names = [f"t{number}" for number in range(40)]

@@ -122,9 +122,13 @@ def test_a_unit_that_moves_and_does_not_journal_is_an_error(bench: Any) -> None:
     assert bench.faults() == []
 
 
-def test_a_unit_cannot_hand_in_another(bench: Any) -> None:
+@pytest.mark.parametrize("outer", ["submit", "do"])
+@pytest.mark.parametrize("inner", ["submit", "do"])
+def test_a_unit_cannot_hand_in_another(bench: Any, outer: str, inner: str) -> None:
+    doors = {"submit": bench.submit, "do": bench.writer.do}
     with pytest.raises(RuntimeError, match="cannot hand in another"):
-        bench.submit(lambda unit: bench.writer.submit(bench.tell("s")).wait())
+        doors[outer](lambda unit: doors[inner](bench.tell("s")))
+    assert doors[outer](bench.tell("s")).seq == 1
 
 
 def test_all_units_of_a_group_have_one_time(bench: Any) -> None:
@@ -220,6 +224,75 @@ def test_a_refusal_is_raised_by_do_and_perform(bench: Any) -> None:
         with pytest.raises(CounterfoilError, match="it is so") as refused:
             door()
         assert (refused.value.code, refused.value.details) == ("CONFLICT", {"status": "paused"})
+
+
+# A plain thread that commits its own unit
+
+
+def test_a_plain_thread_commits_in_its_own_thread_when_nobody_is_at_work(bench: Any) -> None:
+    seen: list[threading.Thread] = []
+    for door in (bench.writer.do, bench.submit):
+        door(lambda unit: seen.append(threading.current_thread()))
+    assert seen == [threading.current_thread(), bench.writer._thread]
+
+
+def test_a_plain_thread_that_finds_somebody_at_work_joins_the_next_group(bench: Any) -> None:
+    answers: list[int] = []
+    with bench.held() as held:
+        threads = [
+            threading.Thread(target=lambda: answers.append(bench.do(bench.tell("s")).seq))
+            for _ in range(5)
+        ]
+        for thread in threads:
+            thread.start()
+        while len(bench.writer._waiting) < 5:
+            pass
+        held.release()
+    for thread in threads:
+        thread.join(30)
+    assert sorted(answers) == [1, 2, 3, 4, 5]
+    assert bench.store.commits == 2
+
+
+def test_what_comes_in_while_a_plain_thread_is_at_work_is_done_after_it(bench: Any) -> None:
+    inside, go, done = threading.Event(), threading.Event(), []
+
+    def slow(unit: Unit) -> Any:
+        inside.set()
+        assert go.wait(30)
+        return bench.tell("s", "a")(unit)
+
+    thread = threading.Thread(target=lambda: done.append(bench.do(slow)))
+    thread.start()
+    assert inside.wait(30)
+    pending = bench.writer.submit(bench.tell("s", "b"))
+    closing = threading.Thread(target=bench.writer.close)
+    closing.start()
+    go.set()
+    assert pending.wait().seq == 2
+    for one in (thread, closing):
+        one.join(30)
+        assert not one.is_alive()
+    assert messages(bench) == ["a", "b"]
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_an_interrupt_of_a_plain_thread_at_its_commit_keeps_nobody_waiting(
+    bench: Any, when: str
+) -> None:
+    def strike(_number: int, now: str) -> None:
+        if now == when:
+            bench.store.on_commit = None
+            raise KeyboardInterrupt
+
+    bench.store.on_commit = strike
+    with pytest.raises(KeyboardInterrupt):
+        bench.do(bench.tell("s", "a"))
+    there = ["a"] if when == "after" else []
+    assert messages(bench) == there
+    assert bench.submit(bench.tell("s", "b")).seq == len(there) + 1
+    assert bench.do(bench.tell("s", "c")).seq == len(there) + 2
+    assert bench.faults() == []
 
 
 # Closing
@@ -342,6 +415,7 @@ def test_whatever_a_commit_raises_the_writer_goes_on(bench: Any) -> None:
     assert messages(bench) == ["b"]
 
 
+@pytest.mark.usefixtures("sqlite_only")
 def test_a_full_disk_is_told_and_the_work_goes_on_once_there_is_space(bench: Any) -> None:
     large = "x" * 50_000
     bench.store.fill_disk()
@@ -354,6 +428,7 @@ def test_a_full_disk_is_told_and_the_work_goes_on_once_there_is_space(bench: Any
     assert bench.writer.trouble == ""
 
 
+@pytest.mark.usefixtures("sqlite_only")
 def test_on_a_full_disk_a_large_unit_does_not_take_the_small_ones_along(bench: Any) -> None:
     bench.submit(bench.tell("s", "first"))
     bench.store.fill_disk()

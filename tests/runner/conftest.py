@@ -23,12 +23,14 @@ from counterfoil.app.maintenance import verify_ledger
 from counterfoil.app.plan_runs import Control, LaunchRequest, RunView, Stop
 from counterfoil.app.settings import Settings
 from counterfoil.core import codec
+from counterfoil.core.clock import Clock
 from counterfoil.executors import processes
+from counterfoil.executors.local import LocalExecutor
 from counterfoil.ledger import events
 from counterfoil.ledger.values import AttemptRow, GateRow, TaskRow
 from counterfoil.ports.store import Store
 
-PATIENCE_SECONDS = 300.0
+PATIENCE_SECONDS = 120.0
 AGENT = (sys.executable, "-I", "-m", "counterfoil.testing.scripted_agent")
 IDENTITY = ("-c", "user.name=Test", "-c", "user.email=test@example.invalid")
 SEED_FILES = {"a.txt": "one\ntwo\nthree\n", "b.txt": "bee\n", "tests/test_a.py": "assert True\n"}
@@ -84,7 +86,7 @@ class Played:
     view: RunView
     entries: list[Event]
     notices: list[str]
-    output: Callable[[str], bytes]
+    stage: "Stage"
 
     @property
     def status(self) -> tuple[str, str]:
@@ -107,6 +109,11 @@ class Played:
 
     def payloads(self, kind: str, task_id: str | None = None) -> list[Mapping[str, Any]]:
         return [entry.payload for entry in self.of(kind, task_id)]
+
+    def output(self, name: str) -> bytes:
+        """What a task's newest attempt that said something wrote, or the attempt named."""
+        with self.stage.house() as house:
+            return plan_runs.attempt_output(house, self.view.run.id, name)
 
     def done(self, task_id: str) -> Mapping[str, Any]:
         """The last ``dispatch.done`` of a task's implement attempts."""
@@ -229,12 +236,7 @@ class Stage:
             assert broken_promises(opened, view, entries) == []
             if control.stopping is not Stop.LEAVE:
                 assert living([one.id for one in view.attempts]) == []
-            outputs = {
-                task.task_id: plan_runs.attempt_output(opened, view.run.id, task.task_id)
-                for task in view.tasks
-                if any(one.task_id == task.task_id for one in view.attempts)
-            }
-        return Played(view, entries, notices, lambda task_id: outputs[task_id])
+        return Played(view, entries, notices, self)
 
     def git(self, *words: str, folder: Path | None = None, stdin: str = "") -> str:
         done = subprocess.run(
@@ -302,9 +304,16 @@ def gate(name: str, script: str, **more: Any) -> dict[str, Any]:
     return {"name": name, "run": ["sh", "-c", script], **more}
 
 
+def alive(pid_file: Path | str) -> bool:
+    """Whether the process whose pid is in the file runs; a zombie does not."""
+    return processes.identity(int(Path(pid_file).read_text())) is not None
+
+
 @dataclass(frozen=True)
 class Kit:
     """What tests take from here, since test folders are no packages."""
+
+    alive = staticmethod(alive)
 
     sh = staticmethod(sh)
     agent = staticmethod(agent)
@@ -349,15 +358,26 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def stage(tmp_path: Path, template: Path) -> Iterator[Stage]:
+def stage(tmp_path: Path, template: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Stage]:
+    """A place for runs. Keepers that were left outlive their executor: they are reaped here."""
+    executors: list[LocalExecutor] = []
+
+    def executor(clock: Clock) -> LocalExecutor:
+        executors.append(LocalExecutor(clock, sweep_grace_seconds=0.5))
+        return executors[-1]
+
+    monkeypatch.setattr(wiring, "executor", executor)
     repository = tmp_path / "repository"
     shutil.copytree(template, repository, symlinks=True)
     stage = Stage(tmp_path, repository, tmp_path / "home")
     yield stage
-    sweep(stage)
+    end_left_overs(stage)
+    for one in executors:
+        for child in one._children.values():
+            child.wait()
 
 
-def sweep(stage: Stage) -> None:
+def end_left_overs(stage: Stage) -> None:
     """End what a failed test left running: all that works inside its folder."""
     search = processes.Search("", os.path.realpath(stage.folder), since=0)
     processes.end_tree(search, grace_seconds=0, monotonic=time.monotonic, wait=time.sleep)

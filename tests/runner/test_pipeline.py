@@ -604,13 +604,13 @@ def test_ids_of_any_shape_run_and_find_their_worktrees(stage: Any, kit: Any) -> 
 def test_a_worktree_that_is_in_the_way_is_replaced(stage: Any, kit: Any) -> None:
     def spoil(name: str) -> None:
         if name == "leased":
-            [folder] = (stage.home / "runs").iterdir()
-            place = folder / "worktrees" / "one"
+            [branch] = stage.refs("refs/heads/counterfoil")
+            place = stage.home / "runs" / branch.rpartition("/")[2] / "worktrees" / "one"
             stage.git("worktree", "add", "--quiet", "--detach", str(place))
             (place / "left.txt").write_text("left")
 
     played = stage.run(kit.sh("one", "echo 1 > one.txt"), boundary=spoil)
-    assert played.statuses() == {"one": "merged"}
+    assert played.statuses() == {"one": "merged"}, played.notices
     assert "left.txt" not in stage.files(played)
 
 
@@ -618,7 +618,7 @@ def test_raw_output_and_launch_files_are_gone_when_a_run_is_over(stage: Any, kit
     played = stage.run(
         kit.sh("one", "echo said; echo erred >&2; echo 1 > one.txt", gates=[kit.gate("g", "ls")]),
     )
-    assert played.output("one") == b"said\nerred\n"
+    assert played.output("one") == b"said\nerred\na.txt\nb.txt\none.txt\ntests\n"
     raw = {"stdout", "stderr", "stdin", "feedback.txt"}
     left = [
         Path(folder, name)

@@ -109,7 +109,7 @@ def test_a_shutdown_ends_all_that_runs_and_keeps_its_work(stage: Any, kit: Any) 
     assert paused.statuses() == {"one": "ready", "two": "ready", "after": "waiting"}
     for path in pids:
         pid = int(Path(path).read_text())
-        assert not Path(f"/proc/{pid}").exists()
+        assert not kit.alive(path)
         assert any(said.startswith(f"{pid} ") for said in paused.done("one")["endedProcesses"])
     for task_id in ("one", "two"):
         [attempt] = paused.tries(task_id)
@@ -231,7 +231,7 @@ def test_a_timeout_ends_all_that_the_attempt_started(stage: Any, kit: Any) -> No
     done = played.done("one")
     assert (done["errorClass"], done["endCause"]) == ("timeout", "failed:timeout")
     for path in pids:
-        assert not Path("/proc", Path(path).read_text()).exists()
+        assert not kit.alive(path)
     assert stage.git("show", f"{stage.pin(played.tries('one')[0])}:one.txt") == "1"
 
 
@@ -268,7 +268,7 @@ def test_a_keeper_that_is_killed_leaves_nothing_and_its_task_is_tried_again(
     assert second.outcome == "succeeded"
     [reason] = [told["reason"] for told in played.payloads("task.duration") if "reason" in told]
     assert reason == "the keeper left no record"
-    assert not Path("/proc", Path(stage.folder, "pid").read_text()).exists()
+    assert not kit.alive(stage.folder / "pid")
 
 
 def test_a_run_has_one_driver_and_a_killed_one_is_recovered(

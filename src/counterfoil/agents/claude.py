@@ -21,7 +21,8 @@ PROGRAM_VARIABLE = "COUNTERFOIL_CLAUDE"
 # choice (the program refuses it as root), and allowed_tools opens single tools.
 DEFAULT_PERMISSION_MODE = "acceptEdits"
 
-# A request may wait ten minutes for its answer and a tool may run ten; both write nothing.
+# A request may wait ten minutes for its answer, in silence; so did a tool that runs ten, before
+# newer versions told every 30 seconds that it is still at work.
 QUIET_SECONDS = 900.0
 
 _ENV = {

@@ -17,7 +17,8 @@ _MESSAGE_CHARACTERS = 2_000
 class CommandAgent:
     """Runs a task's own command, or hands a prompt on stdin to the option ``argv``.
 
-    It inherits the whole environment, as a gate does. A retry finds the path of the failed gate's output in ``COUNTERFOIL_GATE_OUTPUT``.
+    It inherits the whole environment, as a gate does. A retry finds the path of the failed
+    gate's output in ``COUNTERFOIL_GATE_OUTPUT``.
     """
 
     name = "command"

@@ -1,6 +1,5 @@
 """Use cases of plan runs: launch, recover, resume, land, look."""
 
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -9,7 +8,7 @@ from counterfoil.app import wiring
 from counterfoil.app.holder import is_gone
 from counterfoil.app.house import House
 from counterfoil.core import codec, limits
-from counterfoil.core.errors import Conflict, NotFound, PlanInvalid, StaleFence, UsageError
+from counterfoil.core.errors import Conflict, NotFound, PlanInvalid, UsageError
 from counterfoil.ledger import (
     artifacts,
     attempts,
@@ -22,7 +21,7 @@ from counterfoil.ledger import (
 )
 from counterfoil.ledger.record import expect
 from counterfoil.ledger.runs import Driver, NewRun
-from counterfoil.ledger.states import ExecutionStatus, TaskStatus
+from counterfoil.ledger.states import RUN_ENDS, ExecutionStatus, TaskStatus
 from counterfoil.ledger.unit import Unit
 from counterfoil.ledger.values import (
     ArtifactRow,
@@ -168,7 +167,6 @@ async def _create(
     stored = ledger.keep(data, PLAN, "application/jsonl")
     hashed = ledger.key.of(data)
     redacted = stored.size_bytes != len(data) or ledger.blobs.get(stored.sha256) != data
-    header: Mapping[str, Any] = plan.header
     recorded = {
         "plan_path": str(request.plan.absolute()),
         "plan_name": plan.name,
@@ -179,7 +177,7 @@ async def _create(
         "base": base,
         "branch": branch,
         "concurrency": request.concurrency
-        or header.get("concurrency")
+        or plan.header.get("concurrency")
         or house.settings.concurrency,
         "agent": request.agent or house.settings.agent,
     }
@@ -229,8 +227,6 @@ async def drive_resumed(
 
 
 def _ended(run: RunRow) -> bool:
-    from counterfoil.ledger.states import RUN_ENDS
-
     return run.status in RUN_ENDS
 
 
@@ -241,7 +237,8 @@ async def _take_and_drive(
     if _ended(run):
         raise Conflict(f"{run.id} has ended {run.status}: there is nothing to go on with")
     before = ledger.read(lambda connection: holders.get(connection, ledger.scope, run.holder_id))
-    if not is_gone(before, ledger.clock.now_us()):
+    paused = run.status == ExecutionStatus.PAUSED  # its driver has let go of it
+    if not paused and not is_gone(before, ledger.clock.now_us()):
         assert before is not None
         raise Conflict(
             f"{run.id} is driven by process {before.pid} on {before.host}",
@@ -382,7 +379,7 @@ def entries(house: House, run_name: str, since: int, task: str | None, most: int
 
 
 def attempt_output(house: House, run_name: str, name: str) -> bytes:
-    """What an attempt wrote, redacted: of the attempt named, or of a task's newest one.
+    """What an attempt and its gates wrote, redacted: of the one named, or a task's newest.
 
     Raises ``NotFound``.
     """
@@ -394,7 +391,9 @@ def attempt_output(house: House, run_name: str, name: str) -> bytes:
         )
     )
     matching = [one.id for one in tried if name in (one.id, one.task_id)]
-    logs = [one for one in kept if one.type == "log" and one.attempt_id in matching[-1:]]
+    told = {one.attempt_id for one in kept if one.type == "log"}
+    newest = next((one for one in reversed(matching) if one in told), None)
+    logs = [one for one in kept if newest and one.type == "log" and one.attempt_id == newest]
     if not matching:
         raise NotFound(f"{run.id} has no task or attempt {name!r}")
     return b"".join(_output_of(house, log) for log in logs)
@@ -434,6 +433,3 @@ def land(house: House, run_name: str, into: str | None) -> tuple[str, str, str]:
     payload = {"branch": branch, "old": old, "new": new}
     ledger.do(lambda unit: journal.append(unit, ledger.scope, run.id, events.RUN_LANDED, payload))
     return branch, old, new
-
-
-_ = (Callable, StaleFence)

@@ -1,17 +1,16 @@
 """Durable steps of a run: each is done once, and its recorded result answers from then on."""
 
 import asyncio
-import contextlib
 import inspect
 import threading
-from collections.abc import Awaitable, Callable, Generator, Iterator
+from collections.abc import Awaitable, Callable, Generator
 from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar, cast
 
 from counterfoil.core import codec
 from counterfoil.core.errors import CounterfoilError, ValueRefused
 from counterfoil.ledger import steps
-from counterfoil.ledger.record import Ledger, expect
+from counterfoil.ledger.record import Ledger
 from counterfoil.ledger.runs import Driver
 from counterfoil.ledger.states import ExecutionStatus
 from counterfoil.ledger.steps import StepEnd
@@ -46,8 +45,9 @@ class StepBook:
     def recording(self, end: StepEnd) -> Work[str | Refusal]:
         """The unit that records a step's end; a large result is stored before its row is."""
         scope, driver, known = self.ledger.scope, self.driver, end.key in self.known
-        whole = replace(end, overflow=self.ledger.keep_exact(end.result))
-        return lambda unit: steps.record(unit, scope, driver, whole, known=known)
+        if end.result.overflow is not None:
+            end = replace(end, overflow=self.ledger.keep_exact(end.result))
+        return lambda unit: steps.record(unit, scope, driver, end, known=known)
 
 
 def open_book(ledger: Ledger, driver: Driver) -> StepBook:
@@ -81,7 +81,8 @@ class Step(Generic[T]):
 
     def wait(self) -> T:
         """Do it, record it durably, and return its result; from a plain thread."""
-        with self._once():
+        self._begin()
+        try:
             before = self._book.succeeded(self._key)
             if before is not None:
                 return cast("T", self._book.result_of(before))
@@ -94,12 +95,15 @@ class Step(Generic[T]):
             if not self._kept:
                 self._record(self._success(self._outcome[0]))
             return self._outcome[0]
+        finally:
+            self._at_work.release()
 
     def __await__(self) -> Generator[Any, None, T]:
         return self._perform().__await__()
 
     async def _perform(self) -> T:
-        with self._once():
+        self._begin()
+        try:
             before = self._book.succeeded(self._key)
             if before is not None:
                 return cast("T", await asyncio.to_thread(self._book.result_of, before))
@@ -113,17 +117,15 @@ class Step(Generic[T]):
             if not self._kept:
                 await self._arecord(self._success(self._outcome[0]))
             return self._outcome[0]
-
-    @contextlib.contextmanager
-    def _once(self) -> Iterator[None]:
-        if not self._at_work.acquire(blocking=False):
-            raise ValueRefused(f"step {self._key!r} is at work already", hint="wait for it once")
-        try:
-            if self._outcome is None:
-                self._started_at = self._book.ledger.clock.now_us()
-            yield
         finally:
             self._at_work.release()
+
+    def _begin(self) -> None:
+        """Take the step's lock; who called lets go of it."""
+        if not self._at_work.acquire(blocking=False):
+            raise ValueRefused(f"step {self._key!r} is at work already", hint="wait for it once")
+        if self._outcome is None:
+            self._started_at = self._book.ledger.clock.now_us()
 
     def _plain(self, result: T | Awaitable[T]) -> T:
         if not inspect.isawaitable(result):
@@ -145,29 +147,34 @@ class Step(Generic[T]):
         )
 
     def _record(self, end: StepEnd, failure: Exception | None = None) -> None:
-        with self._noting(failure):
+        try:
             self._book.ledger.do(self._book.recording(end))
+        except CounterfoilError as refused:
+            self._not_recorded(refused, failure)
+        else:
+            self._recorded(failure)
 
     async def _arecord(self, end: StepEnd, failure: Exception | None = None) -> None:
-        with self._noting(failure):
+        try:
             if end.result.overflow is None:
                 work = self._book.recording(end)
             else:
                 work = await asyncio.to_thread(self._book.recording, end)
-            expect(await self._book.ledger.submit(work))
-
-    @contextlib.contextmanager
-    def _noting(self, failure: Exception | None) -> Iterator[None]:
-        """The work's own failure goes before the refusal to record it."""
-        try:
-            yield
+            await self._book.ledger.perform(work)
         except CounterfoilError as refused:
-            if failure is None:
-                raise
-            note(failure, f"the failure of step {self._key}", refused)
+            self._not_recorded(refused, failure)
         else:
-            self._book.known.add(self._key)
-            self._kept = failure is None
+            self._recorded(failure)
+
+    def _not_recorded(self, refused: CounterfoilError, failure: Exception | None) -> None:
+        """The work's own failure goes before the refusal to record it."""
+        if failure is None:
+            raise refused
+        note(failure, f"the failure of step {self._key}", refused)
+
+    def _recorded(self, failure: Exception | None) -> None:
+        self._book.known.add(self._key)
+        self._kept = failure is None
 
 
 def refuse_unstorable(what: str, name: str) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import IO, TYPE_CHECKING
 
 from counterfoil.cli.tally import Tally
-from counterfoil.cli.tasks_table import counts, most_urgent, table, task_lines
+from counterfoil.cli.tasks_table import most_urgent, table, task_lines
 from counterfoil.cli.terminal import ascii_only, console, say
 from counterfoil.cli.words import RUN_STYLES, duration, harmless, state
 from counterfoil.core.clock import Clock
@@ -81,15 +81,11 @@ def render(
     from rich.text import Text
 
     lines = task_lines(view, tally, now)
-    shown = most_urgent(lines, height - ROOM_FOR_THE_REST)
+    shown, rest = most_urgent(lines, height - ROOM_FOR_THE_REST)
     parts: list[RenderableType] = [_one_line(_head(view, tally, now), ascii_only)]
     parts.append(table(shown, width=width, ascii_only=ascii_only, one_line=True))
-    if len(shown) < len(lines):
-        visible = {id(line) for line in shown}
-        rest = counts(line.status for line in lines if id(line) not in visible)
-        parts.append(
-            _one_line(Text(f"and {len(lines) - len(shown):,} more: {rest}", "dim"), ascii_only)
-        )
+    if rest:
+        parts.append(_one_line(Text(rest, "dim"), ascii_only))
     parts.append(_one_line(Text("Ctrl-C pauses the run and keeps the work.", "dim"), ascii_only))
     return Group(*parts)
 

@@ -52,7 +52,8 @@ def _task(task: "Task") -> "Text":
 
 
 def _details(task: "Task") -> Mapping[str, str]:
-    work = f"command {' '.join(task.run)}" if task.run else f"agent {task.agent or 'by default'}"
+    agent = f"agent {task.agent}" if task.agent else "the default agent"
+    work = f"command {' '.join(task.run)}" if task.run else agent
     return {
         "after": _named(task.depends_on),
         "by": harmless(work),

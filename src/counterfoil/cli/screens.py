@@ -38,9 +38,13 @@ if TYPE_CHECKING:
 LABEL = 11
 """How wide the words before a line's content are."""
 
-INTERRUPTED = "It was interrupted; the work of its attempts is kept."
 GATE_LINES = 12
 """How many of a failed gate's last lines are shown."""
+
+MOST_TASKS = 500
+"""How many tasks a screen lists."""
+
+INTERRUPTED = "It was interrupted; the work of its attempts is kept."
 
 
 def closing(out: "Console", view: "RunView", tally: Tally, commands: Commands, now: int) -> None:
@@ -140,10 +144,12 @@ def _headline(out: "Console", view: "RunView", now: int) -> None:
 
 
 def _tasks(out: "Console", view: "RunView", tally: Tally, now: int) -> None:
-    lines = tasks_table.task_lines(view, tally, now)
+    lines, rest = tasks_table.most_urgent(tasks_table.task_lines(view, tally, now), MOST_TASKS)
     plain = ascii_only(out.file)
     block = tasks_table.table(lines, width=out.width, ascii_only=plain, one_line=False)
     print_block(out, block)
+    if rest:
+        print_line(out, f"{rest} (--json lists all)")
     if out.width < tasks_table.NARROW:
         for line in lines:
             if line.why and line.status != TaskStatus.MERGED:

@@ -153,7 +153,8 @@ def _cell(line: TaskLine, name: str) -> str:
         case "time":
             return line.time
         case "title":
-            return cut(line.title, TITLE_CHARACTERS)[0]
+            title, shortened = cut(line.title, TITLE_CHARACTERS)
+            return f"{title.rstrip()}..." if shortened else title
         case "tries":
             return f"try {line.tries}" if line.tries else NOTHING
         case "phase":
@@ -166,12 +167,17 @@ def _cell(line: TaskLine, name: str) -> str:
             return line.why
 
 
-def most_urgent(lines: Sequence[TaskLine], most: int) -> list[TaskLine]:
-    """At most so many lines, what moves or needs somebody first, shown in plan order."""
+def most_urgent(lines: Sequence[TaskLine], most: int) -> tuple[list[TaskLine], str]:
+    """At most so many lines in plan order, chosen by what moves or needs somebody.
+
+    The text says what the others are; empty when there are none.
+    """
     if len(lines) <= most:
-        return list(lines)
+        return list(lines), ""
     by_urgency = sorted(range(len(lines)), key=lambda place: _urgency(lines[place].status))
-    return [lines[place] for place in sorted(by_urgency[: max(most, 0)])]
+    chosen, left = sorted(by_urgency[: max(most, 0)]), by_urgency[max(most, 0) :]
+    rest = counts(lines[place].status for place in left)
+    return [lines[place] for place in chosen], f"and {len(left):,} more: {rest}"
 
 
 def _urgency(status: str) -> int:

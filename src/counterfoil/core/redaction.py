@@ -360,7 +360,7 @@ def _gather(value: Any, texts: list[str], names: list[str], all_names: bool, dep
     kind = type(value)
     if kind is dict:
         for key in value:
-            if type(key) is not str or _is_sensitive_key(key):
+            if type(key) is not str or is_sensitive(key[-_CACHED_NAME:]):
                 return False
             if all_names or len(key) >= _SHORTEST_PATTERN:
                 names.append(key)

@@ -1,11 +1,10 @@
 """The processes of this machine: who they are, which belong to an attempt, and their end.
 
-Stdlib and /proc; psutil is imported only where there is no /proc. Nothing here knows of
-folders, fences or records.
+Read from /proc; where there is none, ``without_proc`` answers. Nothing here knows of folders,
+fences or records.
 """
 
 import contextlib
-import importlib
 import os
 import signal
 import sys
@@ -13,8 +12,9 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
+from counterfoil.executors import without_proc
 from counterfoil.ports.executor import ProcessNote
 
 MARKER = "COUNTERFOIL_ATTEMPT"
@@ -100,7 +100,8 @@ def table() -> dict[int, Process]:
 def process_of(pid: int) -> Process | None:
     """The process with this pid now, or None."""
     if not _has_proc():
-        return _psutil_process(pid)
+        row = without_proc.row(pid)
+        return None if row is None else Process(**row)
     try:
         stat = (PROC / str(pid) / "stat").read_bytes()
     except OSError:
@@ -122,7 +123,7 @@ def boot_id() -> str:
     try:
         return (PROC / "sys/kernel/random/boot_id").read_text().strip()
     except OSError:
-        return f"boot-{int(importlib.import_module('psutil').boot_time())}"
+        return without_proc.boot_id()
 
 
 def identity(pid: int) -> Identity | None:
@@ -155,7 +156,7 @@ def start_unit(since_us: int, now_us: int) -> int | None:
 def carries(pid: int, marker: str) -> bool:
     """Whether the process was started with ``COUNTERFOIL_ATTEMPT=<marker>``."""
     if not _has_proc():
-        return (_psutil_ask(pid, "environ") or {}).get(MARKER) == marker
+        return (without_proc.ask(pid, "environ") or {}).get(MARKER) == marker
     try:
         environ = (PROC / str(pid) / "environ").read_bytes()
     except OSError:
@@ -166,7 +167,7 @@ def carries(pid: int, marker: str) -> bool:
 def working_folder(pid: int) -> str | None:
     """Where the process works, also when that folder was deleted; None when hidden."""
     if not _has_proc():
-        return cast("str | None", _psutil_ask(pid, "cwd"))
+        return cast("str | None", without_proc.ask(pid, "cwd"))
     try:
         return str((PROC / str(pid) / "cwd").readlink()).removesuffix(" (deleted)")
     except OSError:
@@ -176,7 +177,7 @@ def working_folder(pid: int) -> str | None:
 def command_of(pid: int) -> str:
     """The command line for people, cut; empty when the process is gone."""
     if not _has_proc():
-        return " ".join(_psutil_ask(pid, "cmdline") or ())[:COMMAND_CHARACTERS]
+        return " ".join(without_proc.ask(pid, "cmdline") or ())[:COMMAND_CHARACTERS]
     try:
         words = (PROC / str(pid) / "cmdline").read_bytes().rstrip(b"\0")
         name = words or (PROC / str(pid) / "comm").read_bytes().rstrip(b"\n")
@@ -191,7 +192,9 @@ def descendants(
     """Those below the roots, without these; not through the safe."""
     children: dict[int, list[Process]] = {}
     for process in rows.values():
-        if process.pid not in safe:
+        parent = rows.get(process.ppid)
+        is_older = parent is not None and parent.start <= process.start  # or its pid was reused
+        if is_older and process.pid not in safe:
             children.setdefault(process.ppid, []).append(process)
     below: list[Process] = []
     frontier = list(roots)
@@ -237,21 +240,21 @@ def find(search: Search) -> Found:
         if _is_inside(process.pid, search.worktree):
             reason = _strange(process, search.since)
             (strangers if reason else belonging)[process] = reason or "inside the worktree"
-    return Found(belonging, strangers, _whole_groups(rows, belonging))
+    return Found(belonging, strangers, _whole_groups(rows, belonging, safe))
 
 
 def _whole_groups(
-    rows: Mapping[int, Process], belonging: Mapping[Process, str]
+    rows: Mapping[int, Process], belonging: Mapping[Process, str], safe: frozenset[int]
 ) -> dict[int, Process | None]:
-    """Groups without an outsider. A row whose parent left during the look is unclear
-    and does not count as one.
-    """
-    mixed = {
-        process.group
+    """Groups without an outsider; one whose parent left during the look may be none."""
+    outsiders = [
+        process
         for process in rows.values()
-        if process not in belonging and process.ppid in rows
-    }
-    groups = {process.group for process in belonging} - mixed - {0, 1}
+        if process not in belonging
+        and (process.pid in safe or process.ppid == 0 or process.ppid in rows)
+    ]
+    groups = {process.group for process in belonging}
+    groups -= {0, 1} | {process.group for process in outsiders}
     return {group: rows.get(group) for group in groups}
 
 
@@ -279,9 +282,11 @@ def end_tree(
 ) -> Ending:
     """End all that the search finds: SIGTERM, the grace, then SIGKILL until none is left.
 
-    ``wait`` sleeps at most so many seconds; ``childless`` reaps this process's children and
-    says whether none is left, which for a subreaper proves that it has no descendants; who
-    is none looks ``LOOKS`` times. A storm of forks gets no grace. What lives ``KILL_SECONDS`` later is a survivor.
+    ``wait`` sleeps at most so many seconds. ``childless`` reaps this process's children and
+    says whether none is left, which for a subreaper proves that it has no descendants. Who is
+    none looks ``LOOKS`` times, and may still miss a chain whose members live for less than a
+    millisecond each. A storm of forks gets no grace. What lives ``KILL_SECONDS`` after the
+    grace is a survivor.
     """
     ended: dict[tuple[int, int], ProcessNote] = {}
     kill_at = monotonic() + grace_seconds
@@ -373,7 +378,7 @@ def _has_proc() -> bool:
 
 def _pids() -> list[int]:
     if not _has_proc():
-        return list(importlib.import_module("psutil").pids())
+        return without_proc.pids()
     return [int(name) for name in os.listdir(PROC) if name.isdigit()]  # noqa: PTH208 - hot
 
 
@@ -388,29 +393,3 @@ def _held(pid: int) -> Iterator[int | None]:
         yield handle
     finally:
         os.close(handle)
-
-
-def _psutil_process(pid: int) -> Process | None:
-    psutil = importlib.import_module("psutil")
-    letters = {psutil.STATUS_ZOMBIE: "Z", psutil.STATUS_DEAD: "X", psutil.STATUS_STOPPED: "T"}
-    try:
-        known = psutil.Process(pid)
-        return Process(
-            pid=pid,
-            ppid=known.ppid(),
-            group=os.getpgid(pid),
-            start=int(known.create_time() * 1_000_000),
-            state=letters.get(known.status(), "S"),
-            terminal=known.terminal() is not None,
-        )
-    except (psutil.Error, OSError):
-        return None
-
-
-def _psutil_ask(pid: int, question: str) -> Any:
-    """The answer of one method of psutil's Process, or None."""
-    psutil = importlib.import_module("psutil")
-    try:
-        return getattr(psutil.Process(pid), question)()
-    except (psutil.Error, OSError):
-        return None

@@ -30,7 +30,7 @@ class Exact:
 
     @property
     def redacted_paths(self) -> str:
-        return codec.encode(list(self.redacted))
+        return codec.encode(list(self.redacted)) if self.redacted else "[]"
 
 
 def prepare(value: Any, redactor: Redactor) -> Exact:

@@ -18,6 +18,7 @@ from counterfoil.ledger.values import EntryRow, Refusal, RefusalCode, Scope
 from counterfoil.ports.store import Connection
 
 _SQL = queries("journal")
+_NOBODY = codec.encode([None, None])
 PAGE = 500
 
 
@@ -39,7 +40,9 @@ def genesis(scope: Scope, stream: str) -> str:
 
 
 def body_hash(task_id: str | None, attempt_id: str | None, moves: str, payload: str) -> str:
-    return _sha256(f"{codec.encode([task_id, attempt_id])}\n{moves}\n{payload}")
+    nobody = task_id is None and attempt_id is None
+    owner = _NOBODY if nobody else codec.encode([task_id, attempt_id])
+    return _sha256(f"{owner}\n{moves}\n{payload}")
 
 
 def chain_hash(previous: str, seq: int, kind: str, at: int, body_sha256: str) -> str:
@@ -62,9 +65,9 @@ def append(
     ``fence``: the driver's; ``STALE_FENCE`` when another driver has taken the run since.
     Raises ``ValueRefused`` when the payload is not of the kind's shape.
     """
-    if fence is not None and (stale := refuse_stale(unit, scope, stream, fence)):
-        return stale
     head = _head(unit, scope, stream)
+    if fence is not None and head.fence != fence:
+        return _stale(stream, head.fence, fence)
     kind.check(payload)
     body, _paths = unit.redactor.value(dict(payload))
     text = codec.encode(body)
@@ -99,8 +102,10 @@ def refuse_stale(unit: Unit, scope: Scope, run_id: str, fence: int) -> Refusal |
     row that the driver after it has written already.
     """
     present = _head(unit, scope, run_id).fence
-    if present == fence:
-        return None
+    return None if present == fence else _stale(run_id, present, fence)
+
+
+def _stale(run_id: str, present: int | None, fence: int) -> Refusal:
     if present is None:
         return Refusal(RefusalCode.NOT_FOUND, f"there is no run {run_id} in this workspace")
     return Refusal(

@@ -19,7 +19,7 @@ from counterfoil.core.ids import Ids
 from counterfoil.core.redaction import Redactor
 from counterfoil.ledger import journal
 from counterfoil.ledger.unit import Unit, Work
-from counterfoil.ledger.values import Refusal, Scope
+from counterfoil.ledger.values import Refusal
 from counterfoil.ports.store import CommitReplyLost, Connection, Store
 
 T = TypeVar("T")
@@ -81,7 +81,8 @@ class GroupWriter:
         self._ids = ids
         self._redactor = redactor
         self._waiting: deque[Pending[Any]] = deque()
-        self._arrived = threading.Condition()
+        self._guard = threading.Lock()
+        self._arrived = threading.Condition(self._guard)
         self._closing = threading.Event()
         self._at_work: int | None = None
         self._trouble = ""
@@ -101,8 +102,9 @@ class GroupWriter:
         except RuntimeError:
             loop = None
         pending: Pending[T] = Pending(work, loop)
-        with self._arrived:
-            self._admit()
+        self._refuse_nested(threading.get_ident())
+        with self._guard:
+            self._refuse_when_closed()
             self._waiting.append(pending)
             self._arrived.notify()
         return pending
@@ -110,27 +112,44 @@ class GroupWriter:
     def do(self, work: Work[T]) -> T:
         """Do a unit from a plain thread and wait until it is durable. Raises what it raised."""
         pending: Pending[T] = Pending(work, None)
-        with self._arrived:
-            self._admit()
-            alone = self._at_work is None and not self._waiting
-            if alone:
-                self._at_work = threading.get_ident()
-            else:
-                self._waiting.append(pending)
-                self._arrived.notify()
-        if alone:
-            self._commit_in_turn([pending])
+        me = threading.get_ident()
+        self._refuse_nested(me)
+        try:
+            if self._takes_turn(pending, me):
+                self._commit_in_turn([pending])
+        finally:
+            if self._at_work == me:
+                self._give_turn_back()
         return pending.wait()
 
-    def _admit(self) -> None:
+    def _takes_turn(self, pending: Pending[Any], me: int) -> bool:
+        """True when nobody is at work or waits; else the unit was handed in."""
+        with self._guard:
+            self._refuse_when_closed()
+            if self._at_work is None and not self._waiting:
+                self._at_work = me
+                return True
+            self._waiting.append(pending)
+            self._arrived.notify()
+            return False
+
+    def _give_turn_back(self) -> None:
+        self._at_work = None  # first of all: an interrupt of this thread must not keep the turn
+        with self._guard:
+            if self._waiting or self._closing.is_set():
+                self._arrived.notify()
+
+    def _refuse_nested(self, me: int) -> None:
+        if self._at_work == me:
+            raise RuntimeError("a unit of work cannot hand in another: it touches its own only")
+
+    def _refuse_when_closed(self) -> None:
         if self._closing.is_set():
             raise StoreUnavailable("the ledger is closed")
-        if self._at_work == threading.get_ident():
-            raise RuntimeError("a unit of work cannot hand in another: it touches its own only")
 
     def close(self) -> None:
         """Commit what was handed in, then end the thread and the connection."""
-        with self._arrived:
+        with self._guard:
             self._closing.set()
             self._arrived.notify()
         self._thread.join()
@@ -138,11 +157,14 @@ class GroupWriter:
 
     def _serve(self) -> None:
         while group := self._next_group():
-            self._commit_in_turn(group)
+            try:
+                self._commit_in_turn(group)
+            finally:
+                self._give_turn_back()
 
     def _next_group(self) -> list[Pending[Any]]:
         """What waits, when it is the writer's turn; nothing at all once the ledger is closed."""
-        with self._arrived:
+        with self._guard:
             while self._at_work or not (self._waiting or self._closing.is_set()):
                 self._arrived.wait()
             size = min(len(self._waiting), MOST_IN_A_GROUP)
@@ -150,7 +172,7 @@ class GroupWriter:
             return [self._waiting.popleft() for _ in range(size)]
 
     def _commit_in_turn(self, group: list[Pending[Any]]) -> None:
-        """Commit a group in the thread whose turn it is, and give the turn back."""
+        """Commit a group in the thread whose turn it is, and answer all of it."""
         try:
             with self._store.queue():
                 self._commit(group)
@@ -159,10 +181,6 @@ class GroupWriter:
             self._drop_connection()
             left = [pending for pending in group if not pending.settled]
             self._answer(left, [(None, error)] * len(left))
-        finally:
-            with self._arrived:
-                self._at_work = None
-                self._arrived.notify()
 
     def _commit(self, group: list[Pending[Any]]) -> None:
         answers = self._try(group)
@@ -177,7 +195,7 @@ class GroupWriter:
     def _try(self, group: list[Pending[Any]]) -> list[tuple[Any, BaseException | None]] | None:
         """One transaction. None: the engine ended it, or it is known not to have committed."""
         answers: list[tuple[Any, BaseException | None]] = []
-        proofs: list[tuple[Scope, journal.Cursor]] = []
+        kept: list[Unit] = []
         try:
             connection = self._begun()
         except StoreError as error:  # none of them ran: alone they would wait once more each
@@ -186,12 +204,12 @@ class GroupWriter:
             now = self._clock.now_us()
             for pending in group:
                 unit = Unit(connection, now, self._ids, self._redactor)
-                answers.append(_run_in_savepoint(connection, pending.work, unit, proofs))
+                answers.append(_run_in_savepoint(connection, pending.work, unit, kept))
                 if not connection.in_transaction:
                     raise StoreUnavailable("the engine ended the transaction")
             connection.commit()
         except CommitReplyLost as lost:
-            return answers if self._took_effect(proofs, lost) else None
+            return answers if self._took_effect(kept, lost) else None
         except Exception as error:
             self._trouble = str(error)
             self._roll_back(connection)
@@ -223,12 +241,13 @@ class GroupWriter:
             with contextlib.suppress(StoreError):
                 connection.close()
 
-    def _took_effect(self, proofs: list[tuple[Scope, journal.Cursor]], lost: Exception) -> bool:
+    def _took_effect(self, kept: list[Unit], lost: Exception) -> bool:
         """Ask a new connection whether the group's last entry is there; wait for the store.
 
         A group without any entry is done again: its units are idempotent.
         """
         self._trouble = str(lost) or "the reply to a commit was lost"
+        proofs = [entry for unit in kept for entry in journal.last_entries(unit)]
         while True:
             self._drop_connection()
             try:
@@ -249,6 +268,9 @@ class GroupWriter:
     def _answer(
         self, group: list[Pending[Any]], answers: list[tuple[Any, BaseException | None]]
     ) -> None:
+        if len(group) == 1 and group[0]._loop is None:
+            group[0]._settle(*answers[0])
+            return
         loops: dict[asyncio.AbstractEventLoop, list[Pending[Any]]] = {}
         for pending, (value, error) in zip(group, answers, strict=True):
             pending._settle(value, error)
@@ -262,7 +284,7 @@ def _run_in_savepoint(
     connection: Connection,
     work: Callable[[Unit], Any],
     unit: Unit,
-    proofs: list[tuple[Scope, journal.Cursor]],
+    kept: list[Unit],
 ) -> tuple[Any, BaseException | None]:
     connection.savepoint()
     value: Any = None
@@ -274,7 +296,7 @@ def _run_in_savepoint(
                 raise RuntimeError("a unit moved a row and no journal entry tells of it")
             journal.write_heads(unit)
             connection.release()
-            proofs.extend(journal.last_entries(unit))
+            kept.append(unit)
             return value, None
     except StoreUnavailable:
         raise

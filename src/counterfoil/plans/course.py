@@ -5,7 +5,7 @@ own: it settles what was open and asks again.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from counterfoil.ledger.states import AttemptOutcome, AttemptStatus, GateResult, Phase, TaskStatus
@@ -19,21 +19,23 @@ class EndCause(StrEnum):
 
     FINISHED = "finished"
     SHUTDOWN = "shutdown"
+    KILLED = "killed"
+    LEASE_LOST = "lease_lost"
     KEEPER_LOST = "keeper_lost"
     NEVER_STARTED = "never_started"
     CONFLICT = "conflict"
 
 
 FAILED_PREFIX = "failed:"
-_NOT_THE_TASKS = frozenset({EndCause.SHUTDOWN, EndCause.NEVER_STARTED})
+_NOT_THE_TASKS = frozenset({EndCause.SHUTDOWN, EndCause.KILLED, EndCause.NEVER_STARTED})
 
 
 @dataclass(frozen=True, slots=True)
 class Implement:
     """Lease another implement attempt.
 
-    ``after``: the attempt in whose worktree it goes on, with that attempt's failure at hand;
-    None: from the run branch, in a fresh worktree.
+    ``after``: the attempt in whose worktree it goes on, with that attempt's failure at hand
+    and all the work so far as its candidate; None: from the run branch, in a fresh worktree.
     """
 
     ordinal: int
@@ -87,9 +89,22 @@ def next_move(task: Task, attempts: Sequence[AttemptRow], gates: Sequence[GateRo
                 return GateAndMerge(last)
             return _retry(task, spent, gates, ordinal, failed)
         case AttemptOutcome.NO_CHANGE:
-            return _no_change(task, spent, gates)
+            return _no_change(task, spent, gates, ordinal)
         case AttemptOutcome.FAILED | AttemptOutcome.UNKNOWN:
             return _retry(task, spent, gates, ordinal, None)
+
+
+def newest_work(attempts: Sequence[AttemptRow]) -> str:
+    """The commit with all that a task's attempts have left to go on from; empty: nothing.
+
+    An attempt goes on from what those before it left, unless one of them lost its keeper.
+    """
+    work = ""
+    for attempt in attempts:
+        if attempt.phase == Phase.IMPLEMENT and _spends_a_try(attempt):
+            lost = attempt.end_cause == EndCause.KEEPER_LOST
+            work = "" if lost else attempt.candidate or work
+    return work
 
 
 def _spends_a_try(attempt: AttemptRow) -> bool:
@@ -120,8 +135,9 @@ def _retry(
         return EndTask(TaskStatus.FAILED, f"tried {tried}: {reason}")
     if _repeats(spent, gates) and len(spent) > 1:
         return EndTask(TaskStatus.FAILED, f"failed the same way twice: {reason}")
-    fresh = last.end_cause == EndCause.KEEPER_LOST
-    return Implement(ordinal, None if fresh else last, failed)
+    if last.end_cause == EndCause.KEEPER_LOST:
+        return Implement(ordinal, None, failed)
+    return Implement(ordinal, replace(last, candidate=newest_work(spent)), failed)
 
 
 def _reason(last: AttemptRow, failed: GateRow | None) -> str:
@@ -139,12 +155,22 @@ def _repeats(spent: Sequence[AttemptRow], gates: Sequence[GateRow]) -> bool:
     return len(prints) == 2 and prints[0] == prints[1] and prints[0] != " "
 
 
-def _no_change(task: Task, spent: Sequence[AttemptRow], gates: Sequence[GateRow]) -> Next:
-    failed = [gate for gate in gates if gate.result == GateResult.FAIL]
-    if len(spent) > 1 and failed:
+def _no_change(
+    task: Task, spent: Sequence[AttemptRow], gates: Sequence[GateRow], ordinal: int
+) -> Next:
+    """It added nothing: to what the attempts before it left, or at all."""
+    own = _failed_gate(spent[-1], gates)
+    if own is not None:
+        return _retry(task, spent, gates, ordinal, own)
+    work = newest_work(spent)
+    judged = [_failed_gate(one, gates) for one in spent if work and one.candidate == work]
+    failed = next((gate for gate in judged if gate is not None), None)
+    if failed is not None:
         return EndTask(
-            TaskStatus.FAILED, f"the retry changed nothing: gate {failed[-1].gate} still fails"
+            TaskStatus.FAILED, f"the retry changed nothing: gate {failed.gate} still fails"
         )
+    if work:
+        return GateAndMerge(replace(spent[-1], candidate=work))
     if task.is_command or task.on_no_change is OnNoChange.ACCEPT:
         return EndTask(TaskStatus.NO_CHANGE, "it changed nothing, as it may", accepted=True)
     if task.on_no_change is OnNoChange.FAIL:

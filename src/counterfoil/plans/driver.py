@@ -8,23 +8,24 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from pathlib import Path
 from typing import TypeVar
 
 import anyio
 import anyio.abc
 
 from counterfoil.core import codec
-from counterfoil.core.errors import CounterfoilError, StaleFence
+from counterfoil.core.errors import CounterfoilError, GitFailed, StaleFence
 from counterfoil.ledger import attempts, events, gates, journal, runs, tasks
 from counterfoil.ledger.hashing import sha256_text
-from counterfoil.ledger.states import ExecutionStatus, TaskStatus
+from counterfoil.ledger.states import ExecutionStatus, Phase, TaskStatus
 from counterfoil.ledger.tasks import NewTask
 from counterfoil.ledger.unit import Unit
 from counterfoil.ledger.values import Refusal, RunRow, TaskRow
 from counterfoil.plans.context import RunContext
 from counterfoil.plans.control import Control, Stop
 from counterfoil.plans.gate_runs import GateKeeper
-from counterfoil.plans.implementing import Implementer, in_thread
+from counterfoil.plans.implementing import Implementer, in_thread, remove_all_raw_output
 from counterfoil.plans.merging import MergeQueue
 from counterfoil.plans.model import Task
 from counterfoil.plans.patience import Patience
@@ -58,10 +59,17 @@ class PlanDriver:
     _at_work: dict[str, tuple[str, ...]] = field(init=False, default_factory=dict)
     _trails: dict[str, Trail] = field(init=False, default_factory=dict)
     _fingerprint: Mapping[str, str] = field(init=False, default_factory=dict)
+    _looking: anyio.Lock = field(init=False, default_factory=anyio.Lock)
+    _looked_past: set[str] = field(init=False, default_factory=set)
 
     def __post_init__(self) -> None:
         context, control = self.context, self.control
-        self.patience = Patience(context.ledger, context.driver, context.notice)
+        self.patience = Patience(
+            context.ledger,
+            context.driver,
+            context.notice,
+            leaving=lambda: control.stopping is not None,
+        )
         watch = Watch(context.executor, control, context.ledger.clock, context.limits.linger)
         implementer = Implementer(context, self.patience, control, watch)
         self._queue = MergeQueue(context, self.patience)
@@ -90,8 +98,8 @@ class PlanDriver:
                 group.start_soon(self._obey, group.cancel_scope)
                 await self._dispatch(board, group)
                 group.cancel_scope.cancel()
-        except* StaleFence as refused:
-            raise _first(refused) from None
+        except BaseExceptionGroup as failed:
+            raise _first(failed) from None
         if self.control.stopping is not Stop.LEAVE:
             await self._end(run, board)
 
@@ -185,6 +193,8 @@ class PlanDriver:
         self._trails = {row.task_id: Trail(row.status, bool(row.accepted)) for row in found}
         for attempt in tried:
             self._trails[attempt.task_id].attempts.append(attempt)
+            if attempt.ended_at is not None:
+                self._looked_past.add(attempt.id)
         for gate in judged:
             self._trails[gate.task_id].gates.append(gate)
 
@@ -207,7 +217,7 @@ class PlanDriver:
             self._start(board, by_id[task_id], group)
         while True:
             await self._record_moves(board)
-            if not self._stopped():
+            if not self._stopped() and not self.patience.stalled:
                 free = self.concurrency - len(self._at_work)
                 for task_id in board.pick(self._at_work, free):
                     self._start(board, by_id[task_id], group)
@@ -231,7 +241,7 @@ class PlanDriver:
         except StaleFence:
             raise
         except Exception as error:  # one task's trouble parks the run, it does not lose the rest
-            message = error.message if isinstance(error, CounterfoilError) else repr(error)
+            message = _told(error)
             await self._diagnose(f"{task.id}: {message}", "pipeline", task.id)
             self._park(Park("internal", f"{task.id}: {message}"))
         state = await self._state_of(task.id)
@@ -243,8 +253,10 @@ class PlanDriver:
 
     async def _state_of(self, task_id: str) -> TaskState:
         ledger, run_id = self.context.ledger, self.context.run_id
-        row = await ledger.ask(
-            lambda connection: tasks.get(connection, ledger.scope, run_id, task_id)
+        row = await self.patience.insist(
+            lambda: ledger.ask(
+                lambda connection: tasks.get(connection, ledger.scope, run_id, task_id)
+            )
         )
         assert row is not None
         return TaskState(task_id, TaskStatus(row.status), bool(row.accepted))
@@ -277,6 +289,7 @@ class PlanDriver:
         """End gate commands that a runner before left running; they run again."""
         if trail.attempts and trail.attempts[-1].ended_at is not None:
             await self.pipeline.implementer.sweep(trail.attempts[-1])
+            await in_thread(remove_all_raw_output, Path(trail.attempts[-1].folder))
 
     async def _clear_checkouts(self) -> None:
         """Remove the checkouts of gates that a runner before did not come to remove."""
@@ -285,20 +298,32 @@ class PlanDriver:
 
     async def _look_at_checkout(self) -> None:
         """Tell when the developer's checkout is not what it was; nothing of ours touches it."""
-        seen = await in_thread(self.context.workspace.fingerprint)
-        before, self._fingerprint = self._fingerprint, seen
-        changed = sorted(
-            what for what in before.keys() | seen.keys() if before.get(what) != seen.get(what)
-        )
-        if not changed:
-            return
-        payload = {"changed": changed[:200], "attempts": self._attempts_at_work()}
-        await self._tell(events.RUN_CHECKOUT_CHANGED, payload)
-        self.context.notice(f"the checkout changed while attempts ran: {', '.join(changed[:5])}")
+        async with self._looking:
+            try:
+                seen = await in_thread(self.context.workspace.fingerprint)
+            except GitFailed as error:
+                self.context.notice(f"the checkout cannot be looked at: {error.message}")
+                return
+            before, self._fingerprint = self._fingerprint, seen
+            changed = sorted(
+                what for what in before.keys() | seen.keys() if before.get(what) != seen.get(what)
+            )
+            seen_alive = self._alive_since_the_last_look()
+            if changed:
+                payload = {"changed": changed[:200], "attempts": seen_alive}
+                await self._tell(events.RUN_CHECKOUT_CHANGED, payload)
+                shown = ", ".join(changed[:5])
+                self.context.notice(f"the checkout changed while attempts ran: {shown}")
 
-    def _attempts_at_work(self) -> list[str]:
-        trails = [self._trails[task_id] for task_id in self._at_work]
-        return [trail.attempts[-1].id for trail in trails if trail.attempts]
+    def _alive_since_the_last_look(self) -> list[str]:
+        ended = {
+            attempt.id
+            for task_id in self._at_work
+            for attempt in self._trails[task_id].attempts
+            if attempt.phase != Phase.MERGE and attempt.id not in self._looked_past
+        }
+        self._looked_past |= ended
+        return sorted(ended | {name.partition("/")[0] for name in self.control.live})
 
     async def _diagnose(self, message: str, where: str, task_id: str) -> None:
         payload = {"message": message, "where": where, "task": task_id}
@@ -314,7 +339,10 @@ class PlanDriver:
 
     async def _end(self, run: RunRow, board: Board) -> None:
         """Give the run the state that its tasks have come to."""
-        head = await self._queue.head()
+        try:
+            head = await self._queue.head()
+        except GitFailed:
+            head = None
         states = [board.state(task.id) for task in self.context.plan.tasks]
         counts = Counter(str(state.status) for state in states)
         result = {
@@ -347,10 +375,16 @@ class PlanDriver:
             )
 
 
-def _first(group: BaseExceptionGroup[StaleFence]) -> StaleFence:
-    """One of the refusals that a task group collected."""
-    found = group.exceptions[0]
+def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
+    """The error to tell of those that a task group collected: that of the fence, if any."""
+    found = (group.subgroup(StaleFence) or group).exceptions[0]
     return _first(found) if isinstance(found, BaseExceptionGroup) else found
+
+
+def _told(error: Exception) -> str:
+    if not isinstance(error, CounterfoilError):
+        return repr(error)
+    return f"{error.message}; {error.hint}" if error.hint else error.message
 
 
 def _sentence(counts: Mapping[str, int]) -> str:

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from counterfoil.core import codec
-from counterfoil.core.errors import ExecutorError
 from counterfoil.ledger import artifacts, gates
 from counterfoil.ledger.artifacts import Stored
 from counterfoil.ledger.gates import Judged
@@ -16,15 +15,18 @@ from counterfoil.ledger.values import AttemptRow, GateRow, Refusal
 from counterfoil.plans import gating
 from counterfoil.plans.context import RunContext
 from counterfoil.plans.control import Control
-from counterfoil.plans.implementing import in_thread, remove_raw_output
+from counterfoil.plans.implementing import in_thread, remove_raw_output, start_with_room, sweep
 from counterfoil.plans.model import Gate, Task
-from counterfoil.plans.patience import Patience
+from counterfoil.plans.patience import Patience, disk_full, no_room
+from counterfoil.plans.verdict import KEEPER
 from counterfoil.plans.watch import Watch, tail_bytes
 from counterfoil.ports.executor import ExitCause, ExitRecord, LaunchSpec
 from counterfoil.ports.workspace import Merged
 
 MESSAGE_LINES = 40
 MESSAGE_BYTES = 4096
+MOST_RUNS = 3
+"""How often a gate is run whose keeper dies without a record."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +123,33 @@ class GateKeeper:
         self, gate: Gate, attempt: AttemptRow, tree: str, checkout: Path
     ) -> GateRow | None:
         """The gate's row, or None when somebody stopped it."""
-        folder = self._fresh_folder(attempt, gate)
+        for _ in range(MOST_RUNS):
+            folder, record = await self.patience.insist(
+                lambda: self._execute(gate, attempt, checkout)
+            )
+            if record is not None or self.control.stopping is not None:
+                break
+            await sweep(self.context.executor, attempt, checkout)
+        if self.control.stopping is not None or _was_ended(record):
+            await in_thread(remove_raw_output, folder)
+            return None
+        self.context.boundary("gated")
+        said = await in_thread(_output, folder)
+        judged = self._judged(gate, tree, record, said)
+        stored = None
+        if said:
+            stored = await self.patience.insist(
+                lambda: in_thread(self.context.ledger.keep, said, "log", "text/plain")
+            )
+        row = await self._record(attempt, judged, stored)
+        await in_thread(remove_raw_output, folder)
+        return row
+
+    async def _execute(
+        self, gate: Gate, attempt: AttemptRow, checkout: Path
+    ) -> tuple[Path, ExitRecord | None]:
+        """Run a gate once, in a folder of its own. On a full disk it has not failed."""
+        folder = self._fresh_folder(attempt)
         spec = LaunchSpec(
             marker=attempt.id,
             fence=1,
@@ -133,29 +161,14 @@ class GateKeeper:
             dead_man_seconds=self.context.limits.gate_timeout,
             grace_seconds=self.context.limits.grace,
         )
-        try:
-            execution = await self.context.executor.start(spec)
-            record = await self.watch.follow(str(folder), execution, None)
-        except ExecutorError as error:
-            record, said = None, error.message.encode("utf-8", "replace")
-        else:
-            said = await in_thread(_output, folder)
-        if self.control.stopping is not None or (
-            record is not None and record.cause is ExitCause.ENDED
-        ):
-            return None
-        self.context.boundary("gated")
-        judged = self._judged(gate, tree, record, said)
-        stored = None
-        if said:
-            stored = await self.patience.insist(
-                lambda: in_thread(self.context.ledger.keep, said, "log", "text/plain")
-            )
-        row = await self._record(attempt, judged, stored)
-        await in_thread(remove_raw_output, folder)
-        return row
+        execution = await start_with_room(self.context.executor, spec)
+        record = await self.watch.follow(f"{attempt.id}/{folder.name}", execution, None)
+        if not _was_ended(record) and not _passed(record) and no_room(checkout):
+            await in_thread(remove_raw_output, folder)
+            raise disk_full(checkout)
+        return folder, record
 
-    def _fresh_folder(self, attempt: AttemptRow, gate: Gate) -> Path:
+    def _fresh_folder(self, attempt: AttemptRow) -> Path:
         """A folder that no keeper has used: a gate that was cut short runs again."""
         gates_folder = Path(attempt.folder) / "gates"
         gates_folder.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -163,7 +176,7 @@ class GateKeeper:
         return gates_folder / f"{number:03d}"
 
     def _judged(self, gate: Gate, tree: str, record: ExitRecord | None, said: bytes) -> Judged:
-        passed = record is not None and record.cause is ExitCause.EXITED and record.exit_code == 0
+        passed = _passed(record)
         timed_out = record is not None and record.cause is ExitCause.TIMEOUT
         text = gating.tail(said, MESSAGE_LINES, MESSAGE_BYTES)
         if record is not None and record.message:
@@ -205,6 +218,15 @@ class GateKeeper:
             )
 
         return await self.patience.perform(unit_of_work)
+
+
+def _passed(record: ExitRecord | None) -> bool:
+    return record is not None and record.cause is ExitCause.EXITED and record.exit_code == 0
+
+
+def _was_ended(record: ExitRecord | None) -> bool:
+    """True when somebody ended the gate, so that it has said nothing."""
+    return record is not None and record.cause is ExitCause.ENDED and record.requested_by != KEEPER
 
 
 def _output(folder: Path) -> bytes:

@@ -1,7 +1,7 @@
 """One implement attempt: leased, started under a keeper, watched, harvested, judged, ended."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -23,11 +23,11 @@ from counterfoil.plans.context import RunContext
 from counterfoil.plans.control import Control, Stop
 from counterfoil.plans.course import FAILED_PREFIX, EndCause, Implement
 from counterfoil.plans.model import Task
-from counterfoil.plans.patience import Patience
-from counterfoil.plans.verdict import Facts, Verdict, judge_attempt
+from counterfoil.plans.patience import Patience, disk_full, no_room
+from counterfoil.plans.verdict import FINISHED, KEEPER, Facts, Verdict, judge_attempt
 from counterfoil.plans.watch import Watch, whole_report
 from counterfoil.ports.agent import Agent, Brief, ErrorClass, Launch, Report, Usage
-from counterfoil.ports.executor import Execution, ExitRecord, LaunchSpec
+from counterfoil.ports.executor import Execution, Executor, ExitCause, ExitRecord, LaunchSpec
 from counterfoil.ports.workspace import Harvest, MergeConflict
 
 T = TypeVar("T")
@@ -39,6 +39,39 @@ GIT_VARIABLES = ("GIT_", "SSH_ASKPASS")
 async def in_thread(work: Callable[..., T], *arguments: Any) -> T:
     """Blocking work in a worker thread."""
     return await anyio.to_thread.run_sync(partial(work, *arguments))
+
+
+async def run_head(context: RunContext, patience: Patience) -> str:
+    """Where the run branch stands. Raises ``GitFailed`` when it is gone."""
+    ref = context.run_branch
+    found = await patience.insist(lambda: in_thread(context.workspace.resolve, ref))
+    if found is None:
+        raise GitFailed(
+            f"the run branch {ref} is gone",
+            hint="restore it from the last merge.done entry of the run",
+        )
+    return found
+
+
+async def sweep(executor: Executor, attempt: AttemptRow, place: str | Path) -> None:
+    """End what a lost keeper left in a place. Raises ``ExecutorError`` without proof."""
+    swept = await executor.sweep(attempt.id, Path(place), attempt.created_at)
+    if not swept.empty:
+        left = ", ".join(f"{note.pid} {note.command}" for note in swept.survivors)
+        raise ExecutorError(
+            f"processes of {attempt.id} could not be ended: {left}",
+            hint="end them by hand; nothing is started again before",
+        )
+
+
+async def start_with_room(executor: Executor, spec: LaunchSpec) -> Execution:
+    """Start a command; that it could not be for want of room is the disk's error."""
+    try:
+        return await executor.start(spec)
+    except ExecutorError as error:
+        if no_room(spec.folder):
+            raise disk_full(spec.folder) from error
+        raise
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,14 +118,7 @@ class Implementer:
     async def base(self, task: Task, move: Implement) -> str:
         """The commit to start from: the run branch, with the earlier candidate merged in."""
         workspace = self.context.workspace
-        head = await self.patience.insist(
-            lambda: in_thread(workspace.resolve, self.context.run_branch)
-        )
-        if head is None:
-            raise GitFailed(
-                f"the run branch {self.context.run_branch} is gone",
-                hint="restore it from the last merge.done entry of the run",
-            )
+        head = await run_head(self.context, self.patience)
         after = move.after
         if after is None or not after.candidate:
             return head
@@ -145,7 +171,7 @@ class Implementer:
         try:
             await self.patience.insist(partial(self._place, move, worktree, leased.base))
             agent = self.context.agents(leased.agent)
-            feedback = await in_thread(self._feedback, move, folder)
+            feedback = await self.patience.insist(lambda: in_thread(self._feedback, move, folder))
             brief = Brief(
                 task_id=task.id,
                 title=task.title,
@@ -157,8 +183,11 @@ class Implementer:
                 options=task.agent_options,
             )
             launch = agent.launch(brief)
-            spec = await in_thread(self._spec, task, leased, agent, launch)
-            return await self.context.executor.start(spec), launch.argv
+            spec = await self.patience.insist(
+                lambda: in_thread(self._spec, task, leased, agent, launch)
+            )
+            start = partial(start_with_room, self.context.executor, spec)
+            return await self.patience.insist(start), launch.argv
         except AgentUnavailable as error:
             return _failed(ErrorClass.AGENT_MISSING, error.message)
         except ValueRefused as error:
@@ -261,6 +290,8 @@ class Implementer:
             await self.sweep(attempt)
         agent = self.context.agents(attempt.agent)
         report = await in_thread(whole_report, folder / "stdout", folder / "stderr", agent.reader())
+        if _fell(record) and report.error_class is None and no_room(Path(attempt.worktree)):
+            report = replace(report, error_class=ErrorClass.DISK)
         harvest, trouble = await self.harvest(task, attempt)
         verdict = judge_attempt(
             Facts(
@@ -274,15 +305,7 @@ class Implementer:
 
     async def sweep(self, attempt: AttemptRow) -> None:
         """End what an attempt without a keeper left. Raises ``ExecutorError`` without proof."""
-        swept = await self.context.executor.sweep(
-            attempt.id, Path(attempt.worktree), attempt.created_at
-        )
-        if not swept.empty:
-            left = ", ".join(f"{note.pid} {note.command}" for note in swept.survivors)
-            raise ExecutorError(
-                f"processes of {attempt.id} could not be ended: {left}",
-                hint="end them by hand; nothing is started again before",
-            )
+        await sweep(self.context.executor, attempt, attempt.worktree)
 
     async def harvest(self, task: Task, attempt: AttemptRow) -> tuple[Harvest | None, str]:
         """The attempt's work pinned under its ref, or why it could not be measured."""
@@ -377,14 +400,22 @@ def _failed(error_class: ErrorClass, message: str) -> Verdict:
     return Verdict(AttemptOutcome.FAILED, error_class, message)
 
 
+def _fell(record: ExitRecord | None) -> bool:
+    """True for a process that ended badly by itself."""
+    return record is not None and record.cause is ExitCause.EXITED and record.exit_code != 0
+
+
 def _end_cause(verdict: Verdict, record: ExitRecord | None) -> str:
-    if record is not None and record.requested_by == Stop.SHUTDOWN:
-        return EndCause.SHUTDOWN
+    if record is not None and record.cause is ExitCause.ENDED:
+        if record.requested_by == Stop.SHUTDOWN:
+            return EndCause.SHUTDOWN
+        if record.requested_by not in (FINISHED, KEEPER):
+            return EndCause.KILLED
     if verdict.error_class is not None and verdict.outcome is AttemptOutcome.FAILED:
         return f"{FAILED_PREFIX}{verdict.error_class}"
     if record is None:
         return EndCause.KEEPER_LOST
-    return EndCause.FINISHED
+    return EndCause.LEASE_LOST if record.cause is ExitCause.ORPHANED else EndCause.FINISHED
 
 
 def _usages(report: Report) -> list[tuple[EventKind, dict[str, Any]]]:
@@ -428,3 +459,9 @@ def remove_raw_output(folder: Path) -> None:
     """The raw output is the one place before redaction: it goes once it is harvested."""
     for name in ("stdout", "stderr", "stdin", "spec.json", "feedback.txt"):
         (folder / name).unlink(missing_ok=True)
+
+
+def remove_all_raw_output(folder: Path) -> None:
+    """That of an attempt and of its gates, when a runner before did not come to it."""
+    for place in (folder, *(folder / "gates").glob("*")):
+        remove_raw_output(place)

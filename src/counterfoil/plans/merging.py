@@ -17,7 +17,7 @@ from counterfoil.ledger.values import AttemptRow, Refusal
 from counterfoil.observability import create_attempt_context
 from counterfoil.plans.context import RunContext
 from counterfoil.plans.course import EndCause
-from counterfoil.plans.implementing import in_thread
+from counterfoil.plans.implementing import in_thread, run_head
 from counterfoil.plans.model import Task
 from counterfoil.plans.patience import Patience
 from counterfoil.ports.workspace import MergeConflict, Merged
@@ -48,12 +48,8 @@ class MergeQueue:
     turn: anyio.Lock = field(default_factory=anyio.Lock)
 
     async def head(self) -> str:
-        """Where the run branch stands. Raises ``KeyError`` when it is gone."""
-        workspace, ref = self.context.workspace, self.context.run_branch
-        found = await self.patience.insist(lambda: in_thread(workspace.resolve, ref))
-        if found is None:
-            raise KeyError(ref)
-        return found
+        """Where the run branch stands. Raises ``GitFailed`` when it is gone."""
+        return await run_head(self.context, self.patience)
 
     async def candidate(self, task: Task, attempt: AttemptRow, head: str) -> Merged | MergeConflict:
         """The candidate merged onto the run branch, as an object; no ref moves."""

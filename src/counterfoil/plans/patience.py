@@ -4,7 +4,9 @@ Both ends of the stall are journaled once the store takes writes again.
 """
 
 import errno
+import os
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import TypeVar
 
 import anyio
@@ -19,6 +21,10 @@ from counterfoil.ledger.values import Refusal
 T = TypeVar("T")
 FIRST_WAIT_SECONDS = 0.2
 LONGEST_WAIT_SECONDS = 5.0
+LAST_WAIT_SECONDS = 10.0
+"""How long a run that is to stop still waits for the store or the disk."""
+
+LEAST_ROOM_BYTES = 1 << 20
 _FULL_DISK = (errno.ENOSPC, errno.EDQUOT)
 _GIT_FULL_DISK = ("No space left on device", "Disk quota exceeded", "unable to write file")
 
@@ -35,15 +41,41 @@ def stalls(error: BaseException) -> str:
     return ""
 
 
-class Patience:
-    """Does units and other work of one run's driver, through stalls of the store."""
+def no_room(path: Path) -> bool:
+    """True when the disk of a path is full, or so full that what failed there proves nothing."""
+    try:
+        disk = os.statvfs(path)
+    except OSError:
+        return False
+    return disk.f_bavail * disk.f_frsize < LEAST_ROOM_BYTES or (disk.f_files > disk.f_favail == 0)
 
-    def __init__(self, ledger: Ledger, driver: Driver, notice: Callable[[str], None]) -> None:
+
+def disk_full(path: Path) -> OSError:
+    """The error that has ``insist`` wait for room on a disk."""
+    return OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
+
+
+class Patience:
+    """Does units and other work of one run's driver, through stalls of the store.
+
+    ``leaving`` tells that the run is to stop: then a stall is not waited out to its end.
+    """
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        driver: Driver,
+        notice: Callable[[str], None],
+        leaving: Callable[[], bool] = lambda: False,
+    ) -> None:
         self._ledger = ledger
         self._driver = driver
         self._notice = notice
+        self._leaving = leaving
         self._since: int | None = None
         self._told: tuple[str, str] = ("", "")
+        self._stuck = 0
+        self._recovering = False
 
     @property
     def stalled(self) -> bool:
@@ -56,21 +88,27 @@ class Patience:
 
     async def insist(self, work: Callable[[], Awaitable[T]]) -> T:
         """Do something again until neither the store nor the disk stands in its way."""
-        wait = FIRST_WAIT_SECONDS
-        while True:
-            try:
-                result = await work()
-            except (StoreUnavailable, OSError, GitFailed) as error:
-                cause = stalls(error)
-                if not cause:
-                    raise
-                self._stall(cause, str(error))
+        wait, waited, stuck = FIRST_WAIT_SECONDS, 0.0, False
+        try:
+            while True:
+                try:
+                    result = await work()
+                    break
+                except (StoreUnavailable, OSError, GitFailed) as error:
+                    cause = stalls(error)
+                    if not cause or (self._leaving() and waited >= LAST_WAIT_SECONDS):
+                        raise
+                    self._stuck += not stuck
+                    stuck = True
+                    self._stall(cause, str(error))
                 await anyio.sleep(wait)
+                waited += wait
                 wait = min(wait * 2, LONGEST_WAIT_SECONDS)
-                continue
-            if self._since is not None:
-                await self._recover()
-            return result
+        finally:
+            self._stuck -= stuck
+        if self._since is not None and not self._stuck:
+            await self._recover()
+        return result
 
     def _stall(self, cause: str, message: str) -> None:
         if self._since is None:
@@ -79,15 +117,19 @@ class Patience:
             self._notice(f"stalled: {message}; nothing new starts until it can be recorded")
 
     async def _recover(self) -> None:
+        if self._recovering:
+            return
         since, (cause, message) = self._since, self._told
         assert since is not None
-        self._since = None
+        self._recovering = True
         try:
             await self._ledger.perform(lambda unit: self._journal(unit, since, cause, message))
         except StoreUnavailable:
-            self._since = self._since or since
             return
-        self._notice("going on: the ledger takes writes again")
+        finally:
+            self._recovering = False
+        self._since = None
+        self._notice("going on: what happens can be recorded again")
 
     def _journal(self, unit: Unit, since: int, cause: str, message: str) -> Refusal | None:
         payloads = (

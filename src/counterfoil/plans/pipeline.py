@@ -19,6 +19,7 @@ from counterfoil.plans.course import (
     Finish,
     GateAndMerge,
     Implement,
+    newest_work,
     next_move,
 )
 from counterfoil.plans.gate_runs import GateKeeper, Judgement
@@ -91,6 +92,7 @@ class Pipeline:
                     return Way.ENDED
                 self._look_around(ended)
             elif isinstance(move, EndTask):
+                await self._take_up(task, trail)
                 await self._end(task, trail, move)
                 return Way.ENDED
             elif self._stopped():
@@ -101,6 +103,7 @@ class Pipeline:
                 trail.ended(ended)
                 self._look_around(ended)
             else:
+                await self._take_up(task, trail)
                 way = await self._gate_and_merge(task, trail, move)
                 if way is not None:
                     return way
@@ -179,7 +182,7 @@ class Pipeline:
 
     async def _end(self, task: Task, trail: Trail, move: EndTask) -> None:
         ledger, driver = self.context.ledger, self.context.driver
-        candidate = next((one.candidate for one in reversed(trail.attempts) if one.candidate), None)
+        candidate = newest_work(trail.attempts) or None
         await self.patience.perform(
             lambda unit: tasks.move(
                 unit,
@@ -195,6 +198,18 @@ class Pipeline:
         )
         if move.status is TaskStatus.NO_CHANGE and move.accepted:
             await self.clear(task)
+
+    async def _take_up(self, task: Task, trail: Trail) -> None:
+        """Go on with a task that was given back after its attempt had ended."""
+        if trail.status != TaskStatus.READY:
+            return
+        ledger, driver = self.context.ledger, self.context.driver
+        await self.patience.perform(
+            lambda unit: tasks.move(
+                unit, ledger.scope, driver, task.id, TaskStatus.READY, TaskStatus.RUNNING
+            )
+        )
+        trail.status = TaskStatus.RUNNING
 
     async def _give_back(self, task: Task, trail: Trail) -> Way:
         """Leave the task ready: its work so far is recorded, the rest is for later."""

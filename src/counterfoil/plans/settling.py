@@ -13,7 +13,7 @@ from counterfoil.ledger import attempts
 from counterfoil.ledger.states import AttemptOutcome, AttemptStatus, Phase
 from counterfoil.ledger.values import AttemptRow
 from counterfoil.plans.context import RunContext
-from counterfoil.plans.course import EndCause
+from counterfoil.plans.course import EndCause, newest_work
 from counterfoil.plans.implementing import Implementer
 from counterfoil.plans.merging import MergeQueue
 from counterfoil.plans.model import Task
@@ -77,6 +77,5 @@ class Settler:
         )
 
     async def _finish_merge(self, intent: AttemptRow, known: Sequence[AttemptRow]) -> AttemptRow:
-        candidates = [one.candidate for one in known if one.phase == Phase.IMPLEMENT]
-        result = await self.queue.resume(intent, candidates[-1])
+        result = await self.queue.resume(intent, newest_work(known))
         return result.attempt

@@ -4,6 +4,7 @@ Output is read from the spooled file in bounded pieces; the file is the truth, s
 comes later (after a crash) reads the same from the start.
 """
 
+import contextlib
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import anyio
 import anyio.to_thread
 
 from counterfoil.core.clock import Clock
+from counterfoil.core.errors import IntegrityFault, StoreUnavailable
 from counterfoil.core.limits import MAX_LINE_BYTES
 from counterfoil.core.lines import FileTail, LineFramer
 from counterfoil.plans.control import Control
@@ -52,16 +54,21 @@ class Watch:
         said = Transcript(execution.stdout, reader) if reader else None
         finished_at: float | None = None
         while True:
-            self.executor.heard(execution.folder)
+            with contextlib.suppress(OSError):  # a full disk: the agent lives on all the same
+                self.executor.heard(execution.folder)
             if said is not None:
-                await anyio.to_thread.run_sync(said.read_on)
+                try:
+                    await anyio.to_thread.run_sync(said.read_on)
+                except StoreUnavailable:
+                    pass
+                except IntegrityFault:  # the agent cut its own output: what is left is read after
+                    said = None
                 if reader is not None and reader.finished:
                     finished_at = finished_at or self.clock.monotonic()
             if finished_at and self.clock.monotonic() - finished_at > self.linger_seconds:
-                await execution.end(FINISHED)
-                finished_at = None
-                said = None
-                reader = None
+                with contextlib.suppress(OSError):
+                    await execution.end(FINISHED)
+                    finished_at = said = reader = None
             await anyio.sleep(LOOK_SECONDS)
 
 

@@ -158,6 +158,7 @@ class SqliteStore:
 
     def migrate(self) -> list[str]:
         with self.queue():
+            self._make_file()
             connection = self.connect()
             try:
                 return schema.migrate(connection)
@@ -174,6 +175,18 @@ class SqliteStore:
             if self._queue_file is not None:
                 os.close(self._queue_file)
                 self._queue_file = None
+
+    def _make_file(self) -> None:
+        """Make a new database its owner's alone; SQLite gives its mode to the files beside it.
+
+        A file that is there is never opened here: closing it would drop SQLite's own locks.
+        """
+        try:
+            os.close(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
+        except FileExistsError:
+            return
+        except OSError as error:
+            raise _folder_refused(self.path, error) from error
 
     def _open_queue_file(self) -> int:
         try:

@@ -143,10 +143,12 @@ class ScriptedAgent:
         self._leave_behind(argument, leave, daemon=True)
 
     def do_storm(self, argument: str) -> None:
-        """COUNT: so many generations of a process that forks its successor and leaves."""
+        """COUNT[=SECONDS]: so many generations of one that forks its successor and leaves."""
+        count, seconds = _pair(argument)
         if os.fork():
             return
-        for _ in range(min(int(argument), MOST_GENERATIONS)):
+        for _ in range(int(count)):
+            _sleep(float(seconds or 0))
             if os.fork():
                 os._exit(0)
         os._exit(0)
