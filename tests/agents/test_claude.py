@@ -1,13 +1,18 @@
 """The command line, the environment and the search for the program; no program is started."""
 
 import json
+import re
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
 
 from counterfoil.agents import claude
 from counterfoil.agents.claude import ClaudeAgent, bundled_program
 from counterfoil.core.errors import AgentUnavailable, ValueRefused
+from counterfoil.ports.agent import ErrorClass
+
+PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "run-claude-code.md"
 
 
 @pytest.fixture
@@ -139,3 +144,12 @@ def test_keys_are_declared_for_redaction_and_foreign_session_state_is_not_taken_
     assert "CLAUDE_CODE_OAUTH_TOKEN" in ClaudeAgent.secrets
     inherited = {"CLAUDE_CODE_SESSION_ID", "CLAUDE_CODE_CHILD_SESSION", "CLAUDECODE"}
     assert not inherited & set(ClaudeAgent.environment)
+
+
+def test_the_page_names_every_option_variable_and_class_of_failure():
+    page = PAGE.read_text()
+    named = set(re.findall(r"`(\w+)`", page))
+    variables = {name for name in ClaudeAgent.environment if name.isupper()}
+    assert named >= {*claude._OPTIONS, *variables, *ErrorClass}
+    listed = page.partition("## What it sees")[2].partition("## What each")[0]
+    assert set(re.findall(r"`([A-Z_]{2,})`", listed)) == variables

@@ -6,6 +6,7 @@ Skipped where no program is installed: ``make test-agents`` brings one.
 import asyncio
 import json
 import os
+import re
 import subprocess
 import sys
 import threading
@@ -25,6 +26,7 @@ from counterfoil.app.maintenance import verify_ledger
 from counterfoil.app.plan_runs import Control, LaunchRequest, RunView
 from counterfoil.app.settings import Settings
 from counterfoil.core.errors import AgentUnavailable
+from counterfoil.executors.folder import EXIT
 from counterfoil.ports.agent import Brief
 from counterfoil.testing.model_script import (
     Call,
@@ -36,6 +38,7 @@ from counterfoil.testing.model_script import (
     Tokens,
     out_of_credit,
     rate_limited,
+    script_from_json,
 )
 from counterfoil.testing.scripted_model import ModelRequest, ScriptedModel
 
@@ -44,7 +47,9 @@ KEY = "kestrel7Qx2vR9mLw4tZb8nYc3d"  # looks like nothing: only who knows it can
 FEW = Tokens()
 RESETS_AT = 4_000_000_000
 MODEL = "claude-sonnet-4-5"
+PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "run-claude-code.md"
 RUNNER = (sys.executable, "-c", "from counterfoil.cli.main import main; main()")
+
 try:
     PROGRAM = ClaudeAgent().launch(Brief("t", "t", "p", None, Path(), Path())).argv[0]
 except AgentUnavailable:
@@ -206,7 +211,7 @@ def alive(attempt_id: str) -> list[str]:
 
 
 @pytest.fixture
-def stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, claude_program: str) -> Iterator[Stage]:
+def stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Stage]:
     for name in [*ClaudeAgent.environment, *os.environ]:
         if name not in ("PATH", "LANG") and not name.startswith("PYTEST"):
             monkeypatch.delenv(name, raising=False)
@@ -266,6 +271,16 @@ def test_a_task_that_writes_files_is_merged_and_its_usage_is_the_models(stage):
     assert alive(attempt.id) == []
 
 
+def test_the_rehearsal_on_the_page_is_merged_with_the_tokens_that_it_says(stage):
+    script, plan, commands = re.findall(r"```\w+\n(.*?)```", PAGE.read_text(), re.S)[:3]
+    seen = stage.drive(script_from_json(script), json.loads(plan))
+    assert seen.statuses == {"hello": "merged"}
+    usage = seen.one("task.usage")
+    told = f"`{usage['inputTokens']} in, {usage['outputTokens']} out`"
+    assert told in PAGE.read_text()
+    assert "counterfoil run plan.jsonl --repo repo" in commands
+
+
 def test_a_rate_limit_pauses_the_run_until_its_reset_and_a_resumed_run_completes(stage):
     stage.environ.delenv("ANTHROPIC_API_KEY")
     stage.environ.setenv("CLAUDE_CODE_OAUTH_TOKEN", KEY)
@@ -302,7 +317,8 @@ def test_trouble_of_the_surroundings_pauses_the_run_and_keeps_the_task_and_its_w
     assert seen.statuses == {"t1": "ready"}
     (attempt,) = seen.implements
     assert (attempt.outcome, attempt.error_class) == ("failed", expected)
-    assert seen.one("task.usage")["inputTokens"] == 40
+    # The cut answer's first event tells of its input: counted when it was read before the cut.
+    assert seen.one("task.usage")["inputTokens"] in (40, 80)
     assert seen.one("task.diff")["filesTouched"] == ["half.txt"]
     assert stage.git("show", f"{attempt.candidate}:half.txt") == "hi\n"
 
@@ -396,7 +412,7 @@ def test_a_killed_runners_claude_is_recovered_under_its_attempt_id_and_counted_o
         assert alive(attempt.id)
         if meanwhile == "it ends":
             model.go.set()
-            until(lambda: not alive(attempt.id))
+            until((Path(attempt.folder) / EXIT).exists)
         control = Control()
 
         async def recover() -> None:
@@ -422,16 +438,20 @@ def test_a_killed_runners_claude_is_recovered_under_its_attempt_id_and_counted_o
     assert alive(attempt.id) == []
 
 
-def test_a_key_that_model_tools_and_gates_echo_is_recorded_nowhere(stage):
-    gate = {"name": "loud", "run": ["sh", "-c", 'echo "$ANTHROPIC_API_KEY"; exit 1']}
-    script = [shell('echo "$ANTHROPIC_API_KEY"; echo > out.txt'), Say(f"Your key is {KEY}.")]
-    seen = stage.drive(script, task(gates=[gate], retries=0))
+@pytest.mark.parametrize("given_by", ["environment", "plan"])
+def test_a_key_that_model_tools_and_gates_echo_is_recorded_nowhere(stage, given_by):
+    env = {"ANTHROPIC_API_KEY": KEY} if given_by == "plan" else {}
+    if env:
+        stage.environ.setenv("ANTHROPIC_API_KEY", "another-key-of-the-user")
+    echo = 'echo "$ANTHROPIC_API_KEY"'
+    gate = {"name": "loud", "run": ["sh", "-c", f"{echo}; exit 1"], "env": env}
+    script = [shell(f"{echo}; echo > out.txt"), Say(f"Your key is {KEY}.")]
+    seen = stage.drive(script, task(gates=[gate], env=env, retries=0))
     assert seen.statuses == {"t1": "failed"}
     assert KEY in seen.asked[1].words
     assert seen.asked[0].headers["x-api-key"] == KEY
     assert b"Your key is [REDACTED" in seen.output()
     assert "[REDACTED" in seen.one("gate0.fail")["message"]
-    assert secrets_in(stage.home) == []
 
 
 def test_a_stdin_that_nobody_closes_is_no_trouble(stage):

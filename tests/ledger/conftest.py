@@ -22,7 +22,7 @@ from counterfoil.ledger.writer import GroupWriter, Pending
 from counterfoil.ports.store import Store
 from counterfoil.stores.sqlite import SqliteStore
 from counterfoil.testing.fakes import CountedIds, MemoryBlobs, StillClock
-from counterfoil.testing.faults import FaultyStore
+from counterfoil.testing.faults import Fault, FaultKind, FaultyStore
 
 OpenStore = Callable[[Path], Store]
 
@@ -153,6 +153,7 @@ class Held:
 
     bench: Workbench
     _go: threading.Event = field(default_factory=threading.Event)
+    _faults: list[Fault] = field(default_factory=list)
 
     def __enter__(self) -> "Held":
         inside = threading.Event()
@@ -168,7 +169,21 @@ class Held:
     def __exit__(self, *_: object) -> None:
         self.release()
 
+    def arm(self, kind: FaultKind, *, after: int = 0, times: int = 1) -> None:
+        """A fault that counts from the first statement of the group on."""
+        self._faults.append(Fault(kind, after, times))
+
     def release(self) -> None:
+        store = self.bench.store
+
+        def arm(_number: int, when: str) -> None:
+            if when == "after":
+                store.on_commit = None
+                for fault in self._faults:
+                    store.arm(fault.kind, after=fault.after, times=fault.times)
+
+        if self._faults:
+            store.on_commit = arm
         self._go.set()
         self._pending.wait()
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from counterfoil.core.errors import StoreError
-from counterfoil.ledger import attempts, events, gates, runs
+from counterfoil.ledger import artifacts, attempts, events, gates, runs
 from counterfoil.ledger.attempts import End, Lease
 from counterfoil.ledger.gates import Judged
 from counterfoil.ledger.states import AttemptOutcome, Phase
@@ -72,6 +72,28 @@ def test_a_phase_has_each_ordinal_once(bench: Any) -> None:
         ("implement", 2),
         ("review", 1),
     ]
+    assert bench.faults() == []
+
+
+def test_the_order_is_that_of_the_leases_also_when_the_clock_steps_back(bench: Any) -> None:
+    driver = bench.running()
+    for ordinal in range(1, 4):
+        attempt = bench.attempt(driver, ordinal=ordinal)
+        judged = Judged("t", str(ordinal), "e", ("true",), ".", 0, 1)
+        stored = bench.ledger.keep(str(ordinal).encode(), "log")
+        for record in (
+            lambda unit, a=attempt, j=judged: gates.record(unit, bench.scope, driver, a, j),
+            lambda unit, s=stored: artifacts.record(unit, bench.scope, driver.run_id, s),
+        ):
+            bench.do(record)
+        bench.clock.set_wall(bench.clock.now_us() - 60_000_000)
+    read = bench.read
+    tried = read(lambda connection: attempts.of_run(connection, bench.scope, driver.run_id))
+    judged_ones = read(lambda connection: gates.of_run(connection, bench.scope, driver.run_id))
+    kept = read(lambda connection: artifacts.of_run(connection, bench.scope, driver.run_id))
+    assert [row.ordinal for row in tried] == [1, 2, 3]
+    assert [row.gate for row in judged_ones] == ["1", "2", "3"]
+    assert [bench.blobs.get(row.sha256) for row in kept] == [b"1", b"2", b"3"]
     assert bench.faults() == []
 
 

@@ -176,10 +176,11 @@ def find(bench: Any, name: str) -> Any:
     return bench.read(lambda connection: runs.find(connection, bench.scope, name))
 
 
-def test_the_newest_come_first_and_of_this_workspace_only(bench: Any) -> None:
+@pytest.mark.parametrize("step", [1_000_000, 0])
+def test_the_newest_come_first_and_of_this_workspace_only(bench: Any, step: int) -> None:
     rows = []
     for _ in range(3):
-        bench.clock.advance(1)
+        bench.clock.set_wall(bench.clock.now_us() + step)
         rows.append(bench.run()[0].id)
     bench.do(lambda unit: runs.create(unit, Scope("other"), bench.new()))
     found = bench.read(lambda connection: runs.newest(connection, bench.scope, 2))

@@ -330,10 +330,9 @@ def test_a_transaction_that_ends_at_any_statement_runs_each_unit_again_alone(
 ) -> None:
     for after in range(3 * STATEMENTS_OF_ONE):
         stream = f"s{after}"
-        with bench.held():
+        with bench.held() as held:
             pending = [bench.writer.submit(bench.tell(stream, name)) for name in "abc"]
-            # The unit that holds the writer has its release before it.
-            bench.store.arm(kind, after=1 + after)
+            held.arm(kind, after=after)
         assert [one.wait().seq for one in pending] == [1, 2, 3]
         assert messages(bench, stream) == ["a", "b", "c"]
         assert bench.writer.trouble == ""
@@ -370,10 +369,9 @@ def test_a_unit_that_ends_the_transaction_each_time_is_refused_and_the_others_ar
 def test_while_the_store_refuses_everybody_is_told_and_afterwards_it_goes_on(
     bench: Any, kind: FaultKind
 ) -> None:
-    with bench.held():
+    with bench.held() as held:
         pending = [bench.writer.submit(bench.tell("s", name)) for name in "abc"]
-        after = {FaultKind.BEGIN_REFUSED: 0, FaultKind.COMMIT_FAILS: 1}.get(kind, 1)
-        bench.store.arm(kind, after=after, times=1000)
+        held.arm(kind, times=1000)
     for one in pending:
         with pytest.raises(StoreUnavailable):
             one.wait()
@@ -385,9 +383,9 @@ def test_while_the_store_refuses_everybody_is_told_and_afterwards_it_goes_on(
 
 
 def test_when_no_transaction_can_begin_nobody_waits_for_one_each(bench: Any) -> None:
-    with bench.held():
+    with bench.held() as held:
         pending = [bench.writer.submit(bench.tell("s", name)) for name in "abc"]
-        bench.store.arm(FaultKind.BEGIN_REFUSED, times=1000)
+        held.arm(FaultKind.BEGIN_REFUSED, times=1000)
     for one in pending:
         with pytest.raises(StoreUnavailable):
             one.wait()
@@ -395,9 +393,9 @@ def test_when_no_transaction_can_begin_nobody_waits_for_one_each(bench: Any) -> 
 
 
 def test_a_failed_commit_runs_each_unit_again_alone(bench: Any) -> None:
-    with bench.held():
+    with bench.held() as held:
         pending = [bench.writer.submit(bench.tell("s", name)) for name in "abc"]
-        bench.store.arm(FaultKind.COMMIT_FAILS, after=1)
+        held.arm(FaultKind.COMMIT_FAILS)
     assert [one.wait().seq for one in pending] == [1, 2, 3]
     assert messages(bench) == ["a", "b", "c"]
     assert bench.store.commits == 1 + 1 + 3
@@ -454,9 +452,9 @@ def test_a_commit_whose_reply_was_lost_is_looked_up_and_not_repeated(bench: Any)
 
         return work
 
-    with bench.held():
+    with bench.held() as held:
         pending = [bench.writer.submit(counted(name)) for name in "abc"]
-        bench.store.arm(FaultKind.COMMITTED_REPLY_LOST, after=1)
+        held.arm(FaultKind.COMMITTED_REPLY_LOST)
     assert [one.wait().seq for one in pending] == [1, 2, 3]
     assert runs == ["a", "b", "c"]
     assert messages(bench) == ["a", "b", "c"]
@@ -464,9 +462,9 @@ def test_a_commit_whose_reply_was_lost_is_looked_up_and_not_repeated(bench: Any)
 
 
 def test_a_commit_that_was_lost_with_its_reply_is_done_again_once(bench: Any) -> None:
-    with bench.held():
+    with bench.held() as held:
         pending = [bench.writer.submit(bench.tell("s", name)) for name in "abc"]
-        bench.store.arm(FaultKind.NOT_COMMITTED_REPLY_LOST, after=1)
+        held.arm(FaultKind.NOT_COMMITTED_REPLY_LOST)
     assert [one.wait().seq for one in pending] == [1, 2, 3]
     assert messages(bench) == ["a", "b", "c"]
 
@@ -491,9 +489,9 @@ def test_a_lost_reply_is_looked_up_when_the_store_is_back(
     "kind", [FaultKind.COMMITTED_REPLY_LOST, FaultKind.NOT_COMMITTED_REPLY_LOST]
 )
 def test_a_group_without_an_entry_is_done_again(bench: Any, kind: FaultKind) -> None:
-    with bench.held():
+    with bench.held() as held:
         pending = [bench.writer.submit(put_meta(key)) for key in "ab"]
-        bench.store.arm(kind, after=1)
+        held.arm(kind)
     assert [one.wait() for one in pending] == ["put", "put"]
     assert (meta(bench, "a"), meta(bench, "b")) == ("there", "there")
 
@@ -538,11 +536,11 @@ def test_a_group_that_is_half_answered_when_the_store_goes_is_answered_once_each
     bench: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(writer, "RECONNECT_SECONDS", 0.001)
-    with bench.held():
+    with bench.held() as held:
         pending = [bench.writer.submit(bench.tell("s", name)) for name in "abc"]
-        bench.store.arm(FaultKind.STATEMENT_REFUSED, after=3)
-        bench.store.arm(FaultKind.NOT_COMMITTED_REPLY_LOST, after=2)
-        bench.store.arm(FaultKind.CONNECT_REFUSED, times=10**9)
+        held.arm(FaultKind.STATEMENT_REFUSED, after=3)
+        held.arm(FaultKind.NOT_COMMITTED_REPLY_LOST, after=1)
+        held.arm(FaultKind.CONNECT_REFUSED, times=10**9)
     assert pending[0].wait().seq == 1
     closing = threading.Thread(target=bench.writer.close)
     closing.start()

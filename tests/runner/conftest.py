@@ -53,6 +53,7 @@ class Live:
 
     house: House
     control: Control
+    notices: list[str]
     run_id: str = ""
 
     def entries(self) -> list[Event]:
@@ -65,6 +66,10 @@ class Live:
             if value:
                 return value
             await anyio.sleep(0.02)
+
+    async def pause(self, seconds: float) -> None:
+        """Give the run some time."""
+        await anyio.sleep(seconds)
 
     async def seen(self, kind: str, task: str | None = None, count: int = 1) -> list[Event]:
         """Wait until the journal holds so many entries of a kind, of one task if it is named."""
@@ -229,7 +234,7 @@ class Stage:
             control = Control(notice=notices.append)
             if boundary is not None:
                 control.boundary = boundary
-            live = Live(opened, control, run_id)
+            live = Live(opened, control, notices, run_id)
             control.on_started = lambda started: setattr(live, "run_id", started)
             view = asyncio.run(_driven(work, live, act))
             entries = read_entries(opened, view.run.id)
@@ -381,3 +386,59 @@ def end_left_overs(stage: Stage) -> None:
     """End what a failed test left running: all that works inside its folder."""
     search = processes.Search("", os.path.realpath(stage.folder), since=0)
     processes.end_tree(search, grace_seconds=0, monotonic=time.monotonic, wait=time.sleep)
+
+
+DRIVER = """
+import asyncio, json, sys
+from pathlib import Path
+from counterfoil.app import plan_runs, wiring
+from counterfoil.app.house import House
+from counterfoil.app.settings import Settings
+from counterfoil.core.errors import CounterfoilError
+
+home, repository, plan = map(Path, sys.argv[1:4])
+settings = Settings(home=home, durability="normal", grace=0.5, agent="command")
+request = plan_runs.LaunchRequest(plan, repository, concurrency=2)
+with House(settings, wiring.open_ledger(settings)) as house:
+    try:
+        view = asyncio.run(plan_runs.drive_new(house, request, plan_runs.Control()))
+    except CounterfoilError as error:
+        print(json.dumps([type(error).__name__, error.message]))
+    else:
+        print(json.dumps([view.run.status, view.run.cause]))
+"""
+
+
+@pytest.fixture
+def driver(stage: Stage) -> Iterator[Callable[..., "subprocess.Popen[bytes]"]]:
+    """Drive a plan in a process of its own, on another stage's repository if one is given."""
+    started: list[subprocess.Popen[bytes]] = []
+
+    def start(*lines: Any, on: Stage | None = None) -> "subprocess.Popen[bytes]":
+        plan = (on or stage).plan(*lines)
+        words = (str(stage.home), str((on or stage).repository), str(plan))
+        child = subprocess.Popen(
+            [sys.executable, "-c", DRIVER, *words], stdout=subprocess.PIPE, cwd="/"
+        )
+        started.append(child)
+        return child
+
+    yield start
+    for child in started:
+        if child.poll() is None:
+            child.kill()
+        child.wait()
+        assert child.stdout is not None
+        child.stdout.close()
+
+
+@pytest.fixture
+def until() -> Callable[[Callable[[], Any]], Any]:
+    def wait(condition: Callable[[], Any]) -> Any:
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while not (value := condition()):
+            assert time.monotonic() < deadline, "the condition never came true"
+            time.sleep(0.02)
+        return value
+
+    return wait

@@ -241,7 +241,7 @@ def test_an_agent_that_cuts_its_own_output_is_read_as_far_as_it_is_there(
 @pytest.mark.usefixtures("impatient")
 def test_an_agent_whose_first_lines_are_cut_away_is_not_believed(stage: Any, kit: Any) -> None:
     program = Path(stage.folder, "claude")
-    lines = " ".join((*kit.agent_argv, "claude-ok"))
+    lines = " ".join((*kit.agent_argv, "claude-no-result"))
     program.write_text(f"#!/bin/sh\n{lines}\nsleep 0.7\n: > /proc/self/fd/1\necho 1 > x.txt\n")
     played = stage.run({"id": "bad", "prompt": "Do it.", "retries": 0, **CLAUDE})
     assert played.statuses() == {"bad": "failed"}

@@ -592,7 +592,7 @@ def test_a_task_gets_its_environment_and_nothing_of_gits(
 
 
 def test_ids_of_any_shape_run_and_find_their_worktrees(stage: Any, kit: Any) -> None:
-    ids = ["../up", "a/b", "with space", "é", "-rf", "x" * 300, "CON", ".lock", "a.lock"]
+    ids = ["../up", "a/b", "with space", "é", "-rf", "x" * 300, "CON", "con", ".lock", "a.lock"]
     played = stage.run(
         *(kit.sh(task_id, f"echo 1 > n{number}.txt") for number, task_id in enumerate(ids)),
         concurrency=3,
@@ -627,3 +627,41 @@ def test_raw_output_and_launch_files_are_gone_when_a_run_is_over(stage: Any, kit
         if name in raw
     ]
     assert left == []
+
+
+def test_a_fresh_worktree_is_prepared_before_the_agent_and_a_retry_goes_on_in_it(
+    stage: Any, kit: Any
+) -> None:
+    prepare = (
+        f"{mark(stage, 'prepare')}; mkdir built; echo '*' > built/.gitignore; echo $W > built/w"
+    )
+    work = f"{mark(stage, 'work')}; cp built/w one.txt; env | grep -c COUNTERFOIL_GATE >> one.txt"
+    played = stage.run(
+        kit.sh(
+            "one",
+            work,
+            prepare=["sh", "-c", prepare],
+            env={"W": "word"},
+            gates=[kit.gate("again", "grep -q 1 one.txt")],
+        )
+    )
+    assert played.statuses() == {"one": "merged"}
+    assert stage.marks() == ["prepare", "work", "work"]
+    assert stage.read(played, "one.txt") == "word\n1"
+
+
+def test_a_prepare_that_fails_fails_the_attempt_before_its_agent(stage: Any, kit: Any) -> None:
+    prepare = f"{mark(stage, 'prepare')}; (setsid sleep 900 &); echo no wheels >&2; exit 5"
+    played = stage.run(
+        kit.sh("one", mark(stage, "work"), prepare=["sh", "-c", prepare]),
+        kit.sh("slow", "true", prepare=["sleep", "900"], timeout=0.5, retries=0),
+    )
+    assert played.statuses() == {"one": "failed", "slow": "failed"}
+    assert stage.marks() == ["prepare", "prepare"]
+    done = played.done("one")
+    assert (done["errorClass"], done["exitCode"]) == ("exit", 5)
+    assert done["message"].startswith("its prepare failed: the process exited with code 5")
+    assert "no wheels" in done["message"]
+    assert any("sleep 900" in said for said in done["endedProcesses"])
+    assert played.output("one") == b"no wheels\n"
+    assert played.done("slow")["errorClass"] == "timeout"

@@ -3,10 +3,7 @@
 import json
 import os
 import signal
-import subprocess
-import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,61 +13,6 @@ import pytest
 from counterfoil.app import plan_runs
 from counterfoil.app.plan_runs import Stop
 from counterfoil.core.errors import Conflict
-
-DRIVER = """
-import asyncio, json, sys
-from pathlib import Path
-from counterfoil.app import plan_runs, wiring
-from counterfoil.app.house import House
-from counterfoil.app.settings import Settings
-from counterfoil.core.errors import CounterfoilError
-
-home, repository, plan = map(Path, sys.argv[1:4])
-settings = Settings(home=home, durability="normal", grace=0.5, agent="command")
-request = plan_runs.LaunchRequest(plan, repository, concurrency=2)
-with House(settings, wiring.open_ledger(settings)) as house:
-    try:
-        view = asyncio.run(plan_runs.drive_new(house, request, plan_runs.Control()))
-    except CounterfoilError as error:
-        print(json.dumps([type(error).__name__, error.message]))
-    else:
-        print(json.dumps([view.run.status, view.run.cause]))
-"""
-
-
-@pytest.fixture
-def driver(stage: Any) -> Iterator[Callable[..., "subprocess.Popen[bytes]"]]:
-    """Drive a plan in a process of its own."""
-    started: list[subprocess.Popen[bytes]] = []
-
-    def start(*lines: Any) -> "subprocess.Popen[bytes]":
-        plan = stage.plan(*lines)
-        words = (str(stage.home), str(stage.repository), str(plan))
-        child = subprocess.Popen(
-            [sys.executable, "-c", DRIVER, *words], stdout=subprocess.PIPE, cwd="/"
-        )
-        started.append(child)
-        return child
-
-    yield start
-    for child in started:
-        if child.poll() is None:
-            child.kill()
-        child.wait()
-        assert child.stdout is not None
-        child.stdout.close()
-
-
-@pytest.fixture
-def until(kit: Any) -> Callable[[Callable[[], Any]], Any]:
-    def wait(condition: Callable[[], Any]) -> Any:
-        deadline = time.monotonic() + kit.patience
-        while not (value := condition()):
-            assert time.monotonic() < deadline, "the condition never came true"
-            time.sleep(0.02)
-        return value
-
-    return wait
 
 
 def stopping(stage: Any, how: Stop, when: Callable[[], Any]) -> Callable[[Any], Any]:
@@ -299,8 +241,11 @@ def test_a_run_has_one_driver_and_a_killed_one_is_recovered(
         stage.recover()
 
 
-def test_a_frozen_driver_keeps_its_run_and_one_of_another_host_that_is_late_leaves(
-    stage: Any, kit: Any, driver: Any, until: Any
+@pytest.mark.parametrize(
+    "change", ["host = 'elsewhere', lease_expires_at = 1", "boot_id = 'another boot'"]
+)
+def test_a_frozen_driver_keeps_its_run_and_one_that_was_taken_over_leaves(
+    stage: Any, kit: Any, driver: Any, until: Any, change: str
 ) -> None:
     go = f"{stage.folder}/go"
     work = f"echo ran >> {stage.folder}/log; until [ -e {go} ]; do sleep 0.02; done; echo 1 > 1.txt"
@@ -314,9 +259,7 @@ def test_a_frozen_driver_keeps_its_run_and_one_of_another_host_that_is_late_leav
 
     ledger = apsw.Connection(str(stage.home / "ledger.db"))
     ledger.set_busy_timeout(60_000)
-    ledger.execute(
-        "UPDATE holders SET host = 'elsewhere', lease_expires_at = 1 WHERE pid = ?", (first.pid,)
-    )
+    ledger.execute(f"UPDATE holders SET {change} WHERE pid = ?", (first.pid,))
     ledger.close()
 
     async def act(live: Any) -> None:
@@ -361,3 +304,50 @@ def test_two_that_recover_at_once_are_one_driver_and_one_refusal(
     assert refused
     assert str(os.getpid()) in refused[0]
     assert stage.resume().statuses() == {"one": "merged"}
+
+
+@pytest.mark.parametrize("how", [Stop.SHUTDOWN, Stop.LEAVE])
+def test_a_prepare_that_is_stopped_is_ended_and_done_again(stage: Any, kit: Any, how: Stop) -> None:
+    begun = f"{stage.folder}/begun"
+    script = f"test -e {stage.folder}/go || {{ touch {begun}; (setsid sleep 900 &); sleep 900; }}"
+    tell = f"echo ran >> {stage.folder}/log; echo 1 > one.txt"
+    plan = kit.sh("one", tell, prepare=["sh", "-c", script], retries=0)
+    stopped = stage.run(plan, act=stopping(stage, how, Path(begun).exists))
+    assert stopped.view.run.status == ("paused" if how is Stop.SHUTDOWN else "running")
+    (stage.folder / "go").touch()
+    again = stage.resume() if how is Stop.SHUTDOWN else stage.recover()
+    assert again.statuses() == {"one": "merged"}
+    assert stage.marks() == ["ran"]
+    cause = "shutdown" if how is Stop.SHUTDOWN else "never_started"
+    assert [one.end_cause for one in again.tries("one")] == [cause, "finished"]
+
+
+def test_a_gate_of_a_second_round_that_is_left_is_ended(stage: Any, kit: Any) -> None:
+    """The newest attempt is then a merge that came too late."""
+    gating = Path(stage.folder, "gating")
+    slow = (
+        f"n=$(cat {stage.folder}/rounds | wc -l); echo >> {stage.folder}/rounds; "
+        f"[ $n = 1 ] && {{ touch {gating}; (setsid sleep 900 &); sleep 900; }}; true"
+    )
+    moved: list[str] = []
+
+    def move(name: str) -> None:
+        if name == "intent" and not moved:
+            [branch] = stage.refs("refs/heads/counterfoil")
+            blob = stage.git("hash-object", "-w", "b.txt")
+            tree = f"100644 blob {blob}\ttheirs.txt\n{stage.git('ls-tree', branch)}\n"
+            made = stage.git("mktree", stdin=tree)
+            moved.append(stage.git("commit-tree", "-p", branch, "-m", "theirs", made))
+            stage.git("update-ref", branch, moved[0])
+
+    (stage.folder / "rounds").touch()
+    left = stage.run(
+        kit.sh("one", "echo 1 > one.txt", gates=[kit.gate("slow", slow)]),
+        act=stopping(stage, Stop.LEAVE, gating.exists),
+        boundary=move,
+    )
+    assert [one.end_cause for one in left.tries("one", "merge")] == ["ref_moved"]
+    assert kit.living([left.tries("one")[0].id])
+    recovered = stage.recover()
+    assert recovered.statuses() == {"one": "merged"}
+    assert len(stage.marks("rounds")) == 3

@@ -8,7 +8,13 @@ from counterfoil.app import wiring
 from counterfoil.app.holder import is_gone
 from counterfoil.app.house import House
 from counterfoil.core import codec, limits
-from counterfoil.core.errors import Conflict, NotFound, PlanInvalid, UsageError
+from counterfoil.core.errors import (
+    Conflict,
+    NotFound,
+    PlanInvalid,
+    RepositoryRefused,
+    UsageError,
+)
 from counterfoil.ledger import (
     artifacts,
     attempts,
@@ -36,9 +42,9 @@ from counterfoil.plans.context import Limits, RunContext
 from counterfoil.plans.control import Control, Stop
 from counterfoil.plans.driver import PlanDriver
 from counterfoil.plans.folders import RunFolder
-from counterfoil.plans.implementing import in_thread
 from counterfoil.plans.model import Plan
 from counterfoil.plans.parser import parse_plan
+from counterfoil.plans.patience import in_thread
 from counterfoil.plans.readiness import Board, TaskState
 from counterfoil.ports.workspace import Workspace
 
@@ -140,6 +146,11 @@ async def drive_new(house: House, request: LaunchRequest, control: Control) -> R
         raise UsageError(
             f"{request.base!r} names no commit of {workspace.root}",
             hint="give a branch, a tag or a SHA that `git rev-parse` knows",
+        )
+    if workspace.resolve(BRANCHES.rstrip("/")) is not None:
+        raise RepositoryRefused(
+            f"{workspace.root} has a branch named counterfoil, so that none can be counterfoil/…",
+            hint="rename it: git branch -m counterfoil ANOTHER",
         )
     for note in plan.notes:
         control.notice(note)

@@ -51,7 +51,22 @@ _TAGGISH = '{"~'
 _NUL = "\\u0000"
 _HINT = "Give text, numbers, bytes, lists, dicts, or another type that the codec names."
 
-_to_json = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False).encode
+_encoder = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False)
+_make_c_encoder = getattr(json.encoder, "c_make_encoder", None)
+
+
+def _one_encoder() -> Callable[[Any], str]:
+    """What ``_encoder.encode`` does, without making a new C encoder for every call."""
+    if _make_c_encoder is None:
+        return _encoder.encode
+    write = json.encoder.encode_basestring_ascii
+    chunks = _make_c_encoder(
+        None, _encoder.default, write, None, ":", ",", _encoder.sort_keys, False, False
+    )
+    return lambda value: "".join(chunks(value, 0))
+
+
+_to_json = _one_encoder()
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

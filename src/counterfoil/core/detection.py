@@ -45,6 +45,11 @@ _SEARCHES = tuple(
     for anchor in row.anchors
 )
 _ANCHORS = tuple(dict.fromkeys(anchor for anchor, _, _ in _SEARCHES))
+_ANCHORS_BY_CHARACTER = tuple(
+    (character, tuple(anchor for anchor in _ANCHORS if character in anchor))
+    for character in ("-", "_")
+)
+_OTHER_ANCHORS = tuple(anchor for anchor in _ANCHORS if "-" not in anchor and "_" not in anchor)
 _ASSIGNED = (
     *("password", "passwd", "passphrase", "secret", "token", "credential", "credentials"),
     *("authorization", "cookie", "key", "signature", "sig"),
@@ -97,7 +102,10 @@ class KnownSecrets:
 
 def may_hold_pattern(text: str) -> bool:
     """False when no row of the table can match."""
-    return _holds_any(text, _ANCHORS)
+    for character, anchors in _ANCHORS_BY_CHARACTER:
+        if character in text and _holds_any(text, anchors):
+            return True
+    return _holds_any(text, _OTHER_ANCHORS)
 
 
 def may_hold_name(text: str) -> bool:

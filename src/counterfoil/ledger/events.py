@@ -52,7 +52,7 @@ class EventKind:
             if name not in payload:
                 if field.required:
                     raise ValueRefused(f"{self.name}: the payload lacks {name}")
-            elif not field.allows(payload[name]):
+            elif type(payload[name]) not in field.types and not field.allows(payload[name]):
                 raise ValueRefused(f"{self.name}: {name} must be {field.type_names}")
         unknown = payload.keys() - self.fields.keys()
         if unknown:

@@ -9,7 +9,7 @@ from typing import Any
 
 from counterfoil.core import codec, limits
 from counterfoil.core.redaction import Redactor
-from counterfoil.ledger.hashing import sha256_text
+from counterfoil.ledger.hashing import sha256
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +46,6 @@ def prepare(value: Any, redactor: Redactor) -> Exact:
         inline=text if fits else None,
         overflow=None if fits else data,
         size=len(data),
-        sha256=sha256_text(text),
+        sha256=sha256(data),
         redacted=tuple(redacted),
     )

@@ -15,8 +15,12 @@ from counterfoil.ledger.unit import Unit
 _CURRENT = "hash_key/current"
 
 
+def sha256(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
+
+
 def sha256_text(text: str) -> str:
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+    return sha256(text.encode("utf-8", "surrogatepass"))
 
 
 @dataclass(frozen=True, slots=True)

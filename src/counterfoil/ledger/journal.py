@@ -120,35 +120,36 @@ def hand_out(unit: Unit, scope: Scope, run_id: str, fence: int) -> None:
 
 
 def _head(unit: Unit, scope: Scope, stream: str) -> Head:
-    known = unit.heads.get((scope, stream))
+    name = (scope.tenant_id, scope.workspace_id, stream)
+    known = unit.heads.get(name)
     if known is not None:
         return known
     row = unit.one(_SQL["head"], scope.params(stream=stream))
     head = (
-        Head(row[0], row[1], row[2], stored=True)
+        Head(scope, stream, row[0], row[1], row[2], stored=True)
         if row is not None
-        else Head(0, genesis(scope, stream), None, stored=False)
+        else Head(scope, stream, 0, genesis(scope, stream), None, stored=False)
     )
-    unit.heads[(scope, stream)] = head
+    unit.heads[name] = head
     return head
 
 
 def write_heads(unit: Unit) -> None:
     """Store where the unit left each stream. The writer calls it when the unit has returned."""
-    for (scope, stream), head in _advanced(unit):
-        statement = _SQL["advance_head"] if head.stored else _SQL["open_head"]
-        unit.run(statement, scope.params(stream=stream, seq=head.seq, hash=head.hash))
+    for head in unit.heads.values():
+        if head.advanced:
+            statement = _SQL["advance_head"] if head.stored else _SQL["open_head"]
+            stand = head.scope.params(stream=head.stream, seq=head.seq, hash=head.hash)
+            unit.run(statement, stand)
 
 
 def last_entries(unit: Unit) -> list[tuple[Scope, Cursor]]:
     """The newest entry of each stream that the unit wrote to: the proof of its commit."""
     return [
-        (scope, Cursor(stream, head.seq, head.hash)) for (scope, stream), head in _advanced(unit)
+        (head.scope, Cursor(head.stream, head.seq, head.hash))
+        for head in unit.heads.values()
+        if head.advanced
     ]
-
-
-def _advanced(unit: Unit) -> Iterator[tuple[tuple[Scope, str], Head]]:
-    return ((name, head) for name, head in unit.heads.items() if head.advanced)
 
 
 def holds(connection: Connection, scope: Scope, cursor: Cursor) -> bool:

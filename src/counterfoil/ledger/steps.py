@@ -40,13 +40,7 @@ def record(unit: Unit, scope: Scope, driver: Driver, end: StepEnd, *, known: boo
     stale = journal.refuse_stale(unit, scope, driver.run_id, driver.fence)
     if stale is not None:
         return stale
-    before = get(unit.connection, scope, driver.run_id, end.key)
-    if before is not None and not known:
-        return Refusal(
-            RefusalCode.CONFLICT,
-            f"step {end.key} of {driver.run_id} is recorded already",
-            before.status,
-        )
+    before = get(unit.connection, scope, driver.run_id, end.key) if known else None
     status = ExecutionStatus.FAILED if end.error_code else ExecutionStatus.SUCCEEDED
     columns = _columns(unit, end)
     if end.overflow is not None:
@@ -55,7 +49,10 @@ def record(unit: Unit, scope: Scope, driver: Driver, end: StepEnd, *, known: boo
             return kept
         columns["result_artifact_id"] = kept
     if before is None:
-        step_id = _insert(unit, scope, driver, end, columns | {"status": str(status)})
+        added = _insert(unit, scope, driver, end, columns | {"status": str(status)})
+        if isinstance(added, Refusal):
+            return added
+        step_id = added
     else:
         again = _move_again(unit, scope, before, columns, status)
         if isinstance(again, Refusal):
@@ -87,9 +84,11 @@ def _columns(unit: Unit, end: StepEnd) -> dict[str, Any]:
     }
 
 
-def _insert(unit: Unit, scope: Scope, driver: Driver, end: StepEnd, columns: dict[str, Any]) -> str:
+def _insert(
+    unit: Unit, scope: Scope, driver: Driver, end: StepEnd, columns: dict[str, Any]
+) -> str | Refusal:
     step_id = unit.ids.new(STEP)
-    unit.run(
+    added = unit.one(
         _SQL["insert"],
         scope.params(
             id=step_id,
@@ -103,9 +102,20 @@ def _insert(unit: Unit, scope: Scope, driver: Driver, end: StepEnd, columns: dic
             **columns,
         ),
     )
+    if added is None:
+        return _recorded_already(unit, scope, driver, end)
     key = {"run_id": driver.run_id, "step_key": end.key}
     transitions.tell(unit, states.STEPS, key, columns)
     return step_id
+
+
+def _recorded_already(unit: Unit, scope: Scope, driver: Driver, end: StepEnd) -> Refusal:
+    before = get(unit.connection, scope, driver.run_id, end.key)
+    return Refusal(
+        RefusalCode.CONFLICT,
+        f"step {end.key} of {driver.run_id} is recorded already",
+        before.status if before else "",
+    )
 
 
 def _move_again(

@@ -25,6 +25,8 @@ class Head:
     ``advanced``: the unit has appended to the stream.
     """
 
+    scope: Scope
+    stream: str
     seq: int
     hash: str
     fence: int | None
@@ -44,7 +46,7 @@ class Unit:
     ids: Ids
     redactor: Redactor
     moves: list[tuple[str, dict[str, Any], dict[str, Any]]] = field(default_factory=list)
-    heads: dict[tuple[Scope, str], Head] = field(default_factory=dict)
+    heads: dict[tuple[str, str, str], Head] = field(default_factory=dict)
 
     def run(self, sql: str, params: Mapping[str, Any]) -> None:
         self.connection.run(sql, params)

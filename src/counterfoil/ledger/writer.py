@@ -11,6 +11,7 @@ import contextlib
 import threading
 from collections import deque
 from collections.abc import Callable, Generator
+from queue import SimpleQueue
 from typing import Any, Generic, TypeVar, cast
 
 from counterfoil.core.clock import Clock
@@ -82,7 +83,8 @@ class GroupWriter:
         self._redactor = redactor
         self._waiting: deque[Pending[Any]] = deque()
         self._guard = threading.Lock()
-        self._arrived = threading.Condition(self._guard)
+        self._bell: SimpleQueue[None] = SimpleQueue()
+        self._asleep = False
         self._closing = threading.Event()
         self._at_work: int | None = None
         self._trouble = ""
@@ -106,7 +108,7 @@ class GroupWriter:
         with self._guard:
             self._refuse_when_closed()
             self._waiting.append(pending)
-            self._arrived.notify()
+            self._ring()
         return pending
 
     def do(self, work: Work[T]) -> T:
@@ -130,14 +132,20 @@ class GroupWriter:
                 self._at_work = me
                 return True
             self._waiting.append(pending)
-            self._arrived.notify()
+            self._ring()
             return False
 
     def _give_turn_back(self) -> None:
         self._at_work = None  # first of all: an interrupt of this thread must not keep the turn
         with self._guard:
             if self._waiting or self._closing.is_set():
-                self._arrived.notify()
+                self._ring()
+
+    def _ring(self) -> None:
+        """Wake the writer's thread, once. The caller holds the guard."""
+        if self._asleep:
+            self._asleep = False
+            self._bell.put(None)
 
     def _refuse_nested(self, me: int) -> None:
         if self._at_work == me:
@@ -151,7 +159,7 @@ class GroupWriter:
         """Commit what was handed in, then end the thread and the connection."""
         with self._guard:
             self._closing.set()
-            self._arrived.notify()
+            self._ring()
         self._thread.join()
         self._drop_connection()
 
@@ -164,12 +172,14 @@ class GroupWriter:
 
     def _next_group(self) -> list[Pending[Any]]:
         """What waits, when it is the writer's turn; nothing at all once the ledger is closed."""
-        with self._guard:
-            while self._at_work or not (self._waiting or self._closing.is_set()):
-                self._arrived.wait()
-            size = min(len(self._waiting), MOST_IN_A_GROUP)
-            self._at_work = threading.get_ident()
-            return [self._waiting.popleft() for _ in range(size)]
+        while True:
+            with self._guard:
+                if self._at_work is None and (self._waiting or self._closing.is_set()):
+                    self._at_work = threading.get_ident()
+                    size = min(len(self._waiting), MOST_IN_A_GROUP)
+                    return [self._waiting.popleft() for _ in range(size)]
+                self._asleep = True
+            self._bell.get()
 
     def _commit_in_turn(self, group: list[Pending[Any]]) -> None:
         """Commit a group in the thread whose turn it is, and answer all of it."""
@@ -196,6 +206,7 @@ class GroupWriter:
         """One transaction. None: the engine ended it, or it is known not to have committed."""
         answers: list[tuple[Any, BaseException | None]] = []
         kept: list[Unit] = []
+        alone = len(group) == 1
         try:
             connection = self._begun()
         except StoreError as error:  # none of them ran: alone they would wait once more each
@@ -204,7 +215,9 @@ class GroupWriter:
             now = self._clock.now_us()
             for pending in group:
                 unit = Unit(connection, now, self._ids, self._redactor)
-                answers.append(_run_in_savepoint(connection, pending.work, unit, kept))
+                answers.append(_run(connection, pending.work, unit, kept, alone=alone))
+                if alone and not kept:
+                    return answers
                 if not connection.in_transaction:
                     raise StoreUnavailable("the engine ended the transaction")
             connection.commit()
@@ -213,7 +226,7 @@ class GroupWriter:
         except Exception as error:
             self._trouble = str(error)
             self._roll_back(connection)
-            return [(None, error)] if len(group) == 1 else None
+            return [(None, error)] if alone else None
         self._trouble = ""
         return answers
 
@@ -280,13 +293,17 @@ class GroupWriter:
             _wake_on(loop, pendings)
 
 
-def _run_in_savepoint(
+def _run(
     connection: Connection,
     work: Callable[[Unit], Any],
     unit: Unit,
     kept: list[Unit],
+    *,
+    alone: bool,
 ) -> tuple[Any, BaseException | None]:
-    connection.savepoint()
+    """Run a unit in its savepoint; for one that is ``alone`` the transaction is the savepoint."""
+    if not alone:
+        connection.savepoint()
     value: Any = None
     failure: BaseException | None = None
     try:
@@ -295,7 +312,8 @@ def _run_in_savepoint(
             if unit.moves:
                 raise RuntimeError("a unit moved a row and no journal entry tells of it")
             journal.write_heads(unit)
-            connection.release()
+            if not alone:
+                connection.release()
             kept.append(unit)
             return value, None
     except StoreUnavailable:
@@ -303,7 +321,7 @@ def _run_in_savepoint(
     except BaseException as error:  # whatever a unit raises is its caller's, not the writer's
         failure = error
     if connection.in_transaction:
-        connection.rollback_to_savepoint()
+        connection.rollback() if alone else connection.rollback_to_savepoint()
     return (None, failure) if failure else (value, None)
 
 

@@ -15,24 +15,27 @@ import anyio
 import anyio.abc
 
 from counterfoil.core import codec
-from counterfoil.core.errors import CounterfoilError, GitFailed, StaleFence
+from counterfoil.core.errors import GitFailed, StaleFence
 from counterfoil.ledger import attempts, events, gates, journal, runs, tasks
 from counterfoil.ledger.hashing import sha256_text
 from counterfoil.ledger.states import ExecutionStatus, Phase, TaskStatus
 from counterfoil.ledger.tasks import NewTask
 from counterfoil.ledger.unit import Unit
-from counterfoil.ledger.values import Refusal, RunRow, TaskRow
+from counterfoil.ledger.values import AttemptRow, Refusal, RunRow, TaskRow
+from counterfoil.plans.checkout import CheckoutWatch
 from counterfoil.plans.context import RunContext
 from counterfoil.plans.control import Control, Stop
-from counterfoil.plans.gate_runs import GateKeeper
-from counterfoil.plans.implementing import Implementer, in_thread, remove_all_raw_output
+from counterfoil.plans.folders import gate_folders, remove_all_raw_output
+from counterfoil.plans.gate_runs import GATE_FENCE, GateKeeper
+from counterfoil.plans.implementing import Implementer
 from counterfoil.plans.merging import MergeQueue
 from counterfoil.plans.model import Task
-from counterfoil.plans.patience import Patience
+from counterfoil.plans.patience import Patience, in_thread
 from counterfoil.plans.pipeline import Park, Pipeline, Trail
+from counterfoil.plans.preparing import Preparer
 from counterfoil.plans.readiness import Board, TaskState, outcome
 from counterfoil.plans.settling import Settler
-from counterfoil.plans.watch import Watch
+from counterfoil.plans.watch import Watch, quell
 
 T = TypeVar("T")
 PAGE = 200
@@ -58,9 +61,7 @@ class PlanDriver:
     _changed: anyio.Event = field(init=False, default_factory=anyio.Event)
     _at_work: dict[str, tuple[str, ...]] = field(init=False, default_factory=dict)
     _trails: dict[str, Trail] = field(init=False, default_factory=dict)
-    _fingerprint: Mapping[str, str] = field(init=False, default_factory=dict)
-    _looking: anyio.Lock = field(init=False, default_factory=anyio.Lock)
-    _looked_past: set[str] = field(init=False, default_factory=set)
+    _checkout: CheckoutWatch = field(init=False)
 
     def __post_init__(self) -> None:
         context, control = self.context, self.control
@@ -71,7 +72,9 @@ class PlanDriver:
             leaving=lambda: control.stopping is not None,
         )
         watch = Watch(context.executor, control, context.ledger.clock, context.limits.linger)
-        implementer = Implementer(context, self.patience, control, watch)
+        self._checkout = CheckoutWatch(context, self.patience, control)
+        preparer = Preparer(context, self.patience, watch)
+        implementer = Implementer(context, self.patience, control, watch, preparer)
         self._queue = MergeQueue(context, self.patience)
         self.pipeline = Pipeline(
             context=context,
@@ -91,7 +94,6 @@ class PlanDriver:
         Raises ``StaleFence`` when another driver has taken the run.
         """
         run = await self._begin()
-        self._fingerprint = await in_thread(self.context.workspace.fingerprint)
         board = Board(self.context.plan.tasks, self._states())
         try:
             async with anyio.create_task_group() as group:
@@ -193,8 +195,7 @@ class PlanDriver:
         self._trails = {row.task_id: Trail(row.status, bool(row.accepted)) for row in found}
         for attempt in tried:
             self._trails[attempt.task_id].attempts.append(attempt)
-            if attempt.ended_at is not None:
-                self._looked_past.add(attempt.id)
+        await self._checkout.begin(attempt for attempt in tried if attempt.ended_at is not None)
         for gate in judged:
             self._trails[gate.task_id].gates.append(gate)
 
@@ -241,13 +242,13 @@ class PlanDriver:
         except StaleFence:
             raise
         except Exception as error:  # one task's trouble parks the run, it does not lose the rest
-            message = _told(error)
-            await self._diagnose(f"{task.id}: {message}", "pipeline", task.id)
-            self._park(Park("internal", f"{task.id}: {message}"))
+            park = Park.internal(task.id, error)
+            await self._diagnose(park.message, "pipeline", task.id)
+            self._park(park)
         state = await self._state_of(task.id)
         trail.status, trail.accepted = state.status, state.accepted
         board.update(state)
-        await self._look_at_checkout()
+        await self._checkout.look(self._tried())
         self._at_work.pop(task.id)
         self._changed.set()
 
@@ -287,43 +288,25 @@ class PlanDriver:
 
     async def _clear_gates(self, trail: Trail) -> None:
         """End gate commands that a runner before left running; they run again."""
-        if trail.attempts and trail.attempts[-1].ended_at is not None:
-            await self.pipeline.implementer.sweep(trail.attempts[-1])
-            await in_thread(remove_all_raw_output, Path(trail.attempts[-1].folder))
+        judged = [one for one in trail.attempts if one.phase == Phase.IMPLEMENT and one.ended_at]
+        if not judged:
+            return
+        executor, folder = self.context.executor, Path(judged[-1].folder)
+        for place in gate_folders(folder):
+            if executor.record(place) is None:
+                await quell(executor, place, GATE_FENCE + 1)
+        await self.pipeline.implementer.sweep(judged[-1])
+        await in_thread(remove_all_raw_output, folder)
 
     async def _clear_checkouts(self) -> None:
         """Remove the checkouts of gates that a runner before did not come to remove."""
         for path in self.context.folder.checkouts():
             await in_thread(self.context.workspace.remove_worktree, path)
 
-    async def _look_at_checkout(self) -> None:
-        """Tell when the developer's checkout is not what it was; nothing of ours touches it."""
-        async with self._looking:
-            try:
-                seen = await in_thread(self.context.workspace.fingerprint)
-            except GitFailed as error:
-                self.context.notice(f"the checkout cannot be looked at: {error.message}")
-                return
-            before, self._fingerprint = self._fingerprint, seen
-            changed = sorted(
-                what for what in before.keys() | seen.keys() if before.get(what) != seen.get(what)
-            )
-            seen_alive = self._alive_since_the_last_look()
-            if changed:
-                payload = {"changed": changed[:200], "attempts": seen_alive}
-                await self._tell(events.RUN_CHECKOUT_CHANGED, payload)
-                shown = ", ".join(changed[:5])
-                self.context.notice(f"the checkout changed while attempts ran: {shown}")
-
-    def _alive_since_the_last_look(self) -> list[str]:
-        ended = {
-            attempt.id
-            for task_id in self._at_work
-            for attempt in self._trails[task_id].attempts
-            if attempt.phase != Phase.MERGE and attempt.id not in self._looked_past
-        }
-        self._looked_past |= ended
-        return sorted(ended | {name.partition("/")[0] for name in self.control.live})
+    def _tried(self) -> Iterator[AttemptRow]:
+        """The attempts of the tasks that are at work."""
+        for task_id in self._at_work:
+            yield from self._trails[task_id].attempts
 
     async def _diagnose(self, message: str, where: str, task_id: str) -> None:
         payload = {"message": message, "where": where, "task": task_id}
@@ -379,12 +362,6 @@ def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
     """The error to tell of those that a task group collected: that of the fence, if any."""
     found = (group.subgroup(StaleFence) or group).exceptions[0]
     return _first(found) if isinstance(found, BaseExceptionGroup) else found
-
-
-def _told(error: Exception) -> str:
-    if not isinstance(error, CounterfoilError):
-        return repr(error)
-    return f"{error.message}; {error.hint}" if error.hint else error.message
 
 
 def _sentence(counts: Mapping[str, int]) -> str:

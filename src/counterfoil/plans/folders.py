@@ -5,7 +5,12 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-_PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,47}")
+# Lower case: some file systems take A and a for one name.
+_PLAIN = re.compile(r"[a-z0-9][a-z0-9._-]{0,47}")
+
+
+PREPARE = "prepare"
+GATES = "gates"
 
 
 def slug(name: str) -> str:
@@ -29,11 +34,33 @@ class RunFolder:
     def attempt(self, attempt_id: str) -> Path:
         return self.root / "attempts" / attempt_id
 
-    def checkout(self, attempt_id: str, tree: str) -> Path:
-        """A fresh checkout of a candidate for its gates."""
-        return self.root / "checkouts" / f"{attempt_id[-12:]}-{tree[:12]}"
+    @property
+    def home(self) -> Path:
+        """The state folder, of all runs."""
+        return self.root.parent.parent
+
+    def checkout(self, attempt_id: str, tree: str, fence: int) -> Path:
+        """A fresh checkout of a candidate for its gates, of one driver's own."""
+        return self.root / "checkouts" / f"{attempt_id[-12:]}-{tree[:12]}-{fence}"
 
     def checkouts(self) -> list[Path]:
         """The checkouts that are there now."""
         folder = self.root / "checkouts"
         return sorted(folder.iterdir()) if folder.is_dir() else []
+
+
+def remove_raw_output(folder: Path) -> None:
+    """The raw output is the one place before redaction: it goes once it is harvested."""
+    for name in ("stdout", "stderr", "stdin", "spec.json", "feedback.txt"):
+        (folder / name).unlink(missing_ok=True)
+
+
+def remove_all_raw_output(folder: Path) -> None:
+    """That of an attempt, its preparation and its gates."""
+    for place in (folder, folder / PREPARE, *gate_folders(folder)):
+        remove_raw_output(place)
+
+
+def gate_folders(folder: Path) -> list[Path]:
+    """The folders of the gates that judged an attempt's candidate, in the order of their runs."""
+    return sorted((folder / GATES).glob("*"))

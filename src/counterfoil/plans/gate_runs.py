@@ -15,16 +15,19 @@ from counterfoil.ledger.values import AttemptRow, GateRow, Refusal
 from counterfoil.plans import gating
 from counterfoil.plans.context import RunContext
 from counterfoil.plans.control import Control
-from counterfoil.plans.implementing import in_thread, remove_raw_output, start_with_room, sweep
+from counterfoil.plans.folders import GATES, remove_raw_output
 from counterfoil.plans.model import Gate, Task
-from counterfoil.plans.patience import Patience, disk_full, no_room
+from counterfoil.plans.patience import Patience, disk_full, in_thread
 from counterfoil.plans.verdict import KEEPER
-from counterfoil.plans.watch import Watch, tail_bytes
+from counterfoil.plans.watch import Watch, start_with_room, sweep, tail_bytes
 from counterfoil.ports.executor import ExitCause, ExitRecord, LaunchSpec
 from counterfoil.ports.workspace import Merged
 
 MESSAGE_LINES = 40
 MESSAGE_BYTES = 4096
+GATE_FENCE = 1
+"""Of every gate's folder: it is used once."""
+
 MOST_RUNS = 3
 """How often a gate is run whose keeper dies without a record."""
 
@@ -68,7 +71,8 @@ class GateKeeper:
         if not task.gates:
             return Judgement()
         known = await self._known(task.gates, merged.tree)
-        checkout = self.context.folder.checkout(attempt.id, merged.tree)
+        fence = self.context.driver.fence
+        checkout = self.context.folder.checkout(attempt.id, merged.tree, fence)
         rows: list[GateRow] = []
         try:
             if any(gate.name not in known for gate in task.gates):
@@ -152,7 +156,7 @@ class GateKeeper:
         folder = self._fresh_folder(attempt)
         spec = LaunchSpec(
             marker=attempt.id,
-            fence=1,
+            fence=GATE_FENCE,
             folder=folder,
             argv=gate.run,
             cwd=checkout / gate.cwd,
@@ -163,14 +167,14 @@ class GateKeeper:
         )
         execution = await start_with_room(self.context.executor, spec)
         record = await self.watch.follow(f"{attempt.id}/{folder.name}", execution, None)
-        if not _was_ended(record) and not _passed(record) and no_room(checkout):
+        if self.patience.wanted_room(record, checkout):
             await in_thread(remove_raw_output, folder)
             raise disk_full(checkout)
         return folder, record
 
     def _fresh_folder(self, attempt: AttemptRow) -> Path:
         """A folder that no keeper has used: a gate that was cut short runs again."""
-        gates_folder = Path(attempt.folder) / "gates"
+        gates_folder = Path(attempt.folder) / GATES
         gates_folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         number = len(list(gates_folder.iterdir())) + 1
         return gates_folder / f"{number:03d}"

@@ -1,77 +1,36 @@
 """One implement attempt: leased, started under a keeper, watched, harvested, judged, ended."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
-
-import anyio.to_thread
 
 from counterfoil.core.errors import AgentUnavailable, ExecutorError, GitFailed, ValueRefused
 from counterfoil.core.ids import ATTEMPT
-from counterfoil.ledger import artifacts, attempts, events, tasks
+from counterfoil.ledger import artifacts, attempts, tasks
 from counterfoil.ledger.artifacts import Stored
 from counterfoil.ledger.attempts import End, Lease
-from counterfoil.ledger.events import EventKind
 from counterfoil.ledger.states import AttemptOutcome, Phase, TaskStatus
 from counterfoil.ledger.unit import Unit
 from counterfoil.ledger.values import AttemptRow, Refusal
 from counterfoil.observability import create_attempt_context
-from counterfoil.plans.claims import outside_claims
 from counterfoil.plans.context import RunContext
 from counterfoil.plans.control import Control, Stop
 from counterfoil.plans.course import FAILED_PREFIX, EndCause, Implement
+from counterfoil.plans.folders import PREPARE, remove_all_raw_output
+from counterfoil.plans.measured import diff, usages
+from counterfoil.plans.merging import run_head
 from counterfoil.plans.model import Task
-from counterfoil.plans.patience import Patience, disk_full, no_room
+from counterfoil.plans.patience import Patience, in_thread, stalls
+from counterfoil.plans.preparing import Preparer, Unstarted
 from counterfoil.plans.verdict import FINISHED, KEEPER, Facts, Verdict, judge_attempt
-from counterfoil.plans.watch import Watch, whole_report
-from counterfoil.ports.agent import Agent, Brief, ErrorClass, Launch, Report, Usage
-from counterfoil.ports.executor import Execution, Executor, ExitCause, ExitRecord, LaunchSpec
+from counterfoil.plans.watch import Watch, start_with_room, sweep, whole_report
+from counterfoil.ports.agent import Agent, Brief, ErrorClass, Launch, Report
+from counterfoil.ports.executor import Execution, ExitCause, ExitRecord, LaunchSpec
 from counterfoil.ports.workspace import Harvest, MergeConflict
 
-T = TypeVar("T")
-MOST_PATHS = 1000
 COMMAND_AGENT = "command"
 GIT_VARIABLES = ("GIT_", "SSH_ASKPASS")
-
-
-async def in_thread(work: Callable[..., T], *arguments: Any) -> T:
-    """Blocking work in a worker thread."""
-    return await anyio.to_thread.run_sync(partial(work, *arguments))
-
-
-async def run_head(context: RunContext, patience: Patience) -> str:
-    """Where the run branch stands. Raises ``GitFailed`` when it is gone."""
-    ref = context.run_branch
-    found = await patience.insist(lambda: in_thread(context.workspace.resolve, ref))
-    if found is None:
-        raise GitFailed(
-            f"the run branch {ref} is gone",
-            hint="restore it from the last merge.done entry of the run",
-        )
-    return found
-
-
-async def sweep(executor: Executor, attempt: AttemptRow, place: str | Path) -> None:
-    """End what a lost keeper left in a place. Raises ``ExecutorError`` without proof."""
-    swept = await executor.sweep(attempt.id, Path(place), attempt.created_at)
-    if not swept.empty:
-        left = ", ".join(f"{note.pid} {note.command}" for note in swept.survivors)
-        raise ExecutorError(
-            f"processes of {attempt.id} could not be ended: {left}",
-            hint="end them by hand; nothing is started again before",
-        )
-
-
-async def start_with_room(executor: Executor, spec: LaunchSpec) -> Execution:
-    """Start a command; that it could not be for want of room is the disk's error."""
-    try:
-        return await executor.start(spec)
-    except ExecutorError as error:
-        if no_room(spec.folder):
-            raise disk_full(spec.folder) from error
-        raise
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +41,7 @@ class Implementer:
     patience: Patience
     control: Control
     watch: Watch
+    preparer: Preparer
 
     def __post_init__(self) -> None:
         # Before anything is read: what another runner started may tell its secrets to this one.
@@ -108,8 +68,8 @@ class Implementer:
         leased = await self._lease(task, move, status, base)
         self.context.boundary("leased")
         started = await self._start(task, move, leased)
-        if isinstance(started, Verdict):
-            return await self.settle(task, leased, started, Report())
+        if isinstance(started, Unstarted):
+            return await self.settle(task, leased, started.verdict, Report(), started.record)
         execution, argv = started
         self.context.boundary("started")
         running = await self.mark_started(leased, argv)
@@ -165,11 +125,15 @@ class Implementer:
 
     async def _start(
         self, task: Task, move: Implement, leased: AttemptRow
-    ) -> tuple[Execution, tuple[str, ...]] | Verdict:
+    ) -> tuple[Execution, tuple[str, ...]] | Unstarted:
         """The running execution and its argv, or why there is none."""
         worktree, folder = Path(leased.worktree), Path(leased.folder)
         try:
-            await self.patience.insist(partial(self._place, move, worktree, leased.base))
+            fresh = await self.patience.insist(partial(self._place, move, worktree, leased.base))
+            prepared = not fresh and move.after is not None and move.after.started_at is not None
+            unprepared = None if prepared else await self.preparer.prepare(task, leased)
+            if unprepared is not None:
+                return unprepared
             agent = self.context.agents(leased.agent)
             feedback = await self.patience.insist(lambda: in_thread(self._feedback, move, folder))
             brief = Brief(
@@ -197,19 +161,22 @@ class Implementer:
         except GitFailed as error:
             return _failed(ErrorClass.WORKSPACE, error.message)
 
-    async def _place(self, move: Implement, worktree: Path, base: str) -> None:
-        """A worktree at the base: a fresh one, or the one in which the retry goes on."""
+    async def _place(self, move: Implement, worktree: Path, base: str) -> bool:
+        """A worktree at the base. True: a fresh one; False: the one in which the retry goes on."""
         workspace = self.context.workspace
         if move.after is not None and worktree.is_dir():
             try:
                 await in_thread(workspace.settle, worktree, base)
             except GitFailed as error:
+                if stalls(error):
+                    raise
                 self.context.notice(f"a fresh worktree for the retry: {error.message}")
             else:
-                return
+                return False
         if worktree.exists():
             await in_thread(workspace.remove_worktree, worktree)
         await in_thread(workspace.add_worktree, worktree, base)
+        return True
 
     def _feedback(self, move: Implement, folder: Path) -> Path | None:
         """The failed gate's output, or the failed attempt's own, as a file for the retry."""
@@ -290,8 +257,8 @@ class Implementer:
             await self.sweep(attempt)
         agent = self.context.agents(attempt.agent)
         report = await in_thread(whole_report, folder / "stdout", folder / "stderr", agent.reader())
-        if _fell(record) and report.error_class is None and no_room(Path(attempt.worktree)):
-            report = replace(report, error_class=ErrorClass.DISK)
+        if self.patience.wanted_room(record, Path(attempt.worktree)):
+            report = replace(report, error_class=report.error_class or ErrorClass.DISK)
         harvest, trouble = await self.harvest(task, attempt)
         verdict = judge_attempt(
             Facts(
@@ -358,14 +325,14 @@ class Implementer:
             return attempts.end(unit, ledger.scope, driver, attempt, end)
 
         ended = await self.patience.perform(unit_of_work)
-        await in_thread(remove_raw_output, Path(attempt.folder))
+        await in_thread(remove_all_raw_output, Path(attempt.folder))
         return ended
 
     def _keep_output(self, attempt: AttemptRow) -> list[Stored]:
         folder = Path(attempt.folder)
         return [
             self.context.ledger.keep_file(folder / name, "log", meta={"name": name})
-            for name in ("stdout", "stderr")
+            for name in (f"{PREPARE}/stdout", f"{PREPARE}/stderr", "stdout", "stderr")
             if (folder / name).exists() and (folder / name).stat().st_size
         ]
 
@@ -392,17 +359,12 @@ class Implementer:
             duration_ms=record.duration_ms if record else None,
             duration_reason="" if record else "the keeper left no record",
             notes=notes,
-            payloads=(*_usages(report), *_diff(task, harvest)),
+            payloads=(*usages(report), *diff(task, harvest)),
         )
 
 
-def _failed(error_class: ErrorClass, message: str) -> Verdict:
-    return Verdict(AttemptOutcome.FAILED, error_class, message)
-
-
-def _fell(record: ExitRecord | None) -> bool:
-    """True for a process that ended badly by itself."""
-    return record is not None and record.cause is ExitCause.EXITED and record.exit_code != 0
+def _failed(error_class: ErrorClass, message: str) -> Unstarted:
+    return Unstarted(Verdict(AttemptOutcome.FAILED, error_class, message))
 
 
 def _end_cause(verdict: Verdict, record: ExitRecord | None) -> str:
@@ -416,52 +378,3 @@ def _end_cause(verdict: Verdict, record: ExitRecord | None) -> str:
     if record is None:
         return EndCause.KEEPER_LOST
     return EndCause.LEASE_LOST if record.cause is ExitCause.ORPHANED else EndCause.FINISHED
-
-
-def _usages(report: Report) -> list[tuple[EventKind, dict[str, Any]]]:
-    return [(events.TASK_USAGE, _usage(usage)) for usage in report.usage]
-
-
-def _usage(usage: Usage) -> dict[str, Any]:
-    return {
-        "model": usage.model,
-        "inputTokens": usage.input_tokens,
-        "outputTokens": usage.output_tokens,
-        "cacheReadTokens": usage.cache_read_tokens,
-        "cacheWriteTokens": usage.cache_write_tokens,
-        "cost": usage.cost,
-        "currency": usage.currency,
-        "costSource": usage.cost_source,
-    }
-
-
-def _diff(task: Task, harvest: Harvest | None) -> list[tuple[EventKind, dict[str, Any]]]:
-    """The measured change; nothing at all when it could not be measured."""
-    if harvest is None:
-        return []
-    paths = [change.path for change in harvest.files]
-    payload: dict[str, Any] = {
-        "filesTouched": paths[:MOST_PATHS],
-        "insertions": harvest.insertions,
-        "deletions": harvest.deletions,
-    }
-    optional = {
-        "binary": [one.path for one in harvest.files if one.insertions is None][:MOST_PATHS],
-        "outsideClaims": list(outside_claims(paths, task.files))[:MOST_PATHS],
-        "truncated": len(paths) > MOST_PATHS,
-    }
-    return [
-        (events.TASK_DIFF, payload | {name: value for name, value in optional.items() if value})
-    ]
-
-
-def remove_raw_output(folder: Path) -> None:
-    """The raw output is the one place before redaction: it goes once it is harvested."""
-    for name in ("stdout", "stderr", "stdin", "spec.json", "feedback.txt"):
-        (folder / name).unlink(missing_ok=True)
-
-
-def remove_all_raw_output(folder: Path) -> None:
-    """That of an attempt and of its gates, when a runner before did not come to it."""
-    for place in (folder, *(folder / "gates").glob("*")):
-        remove_raw_output(place)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 import anyio
 
+from counterfoil.core.errors import GitFailed
 from counterfoil.core.ids import ATTEMPT
 from counterfoil.ledger import attempts, events, tasks
 from counterfoil.ledger.attempts import End, Lease
@@ -17,12 +18,23 @@ from counterfoil.ledger.values import AttemptRow, Refusal
 from counterfoil.observability import create_attempt_context
 from counterfoil.plans.context import RunContext
 from counterfoil.plans.course import EndCause
-from counterfoil.plans.implementing import in_thread, run_head
 from counterfoil.plans.model import Task
-from counterfoil.plans.patience import Patience
+from counterfoil.plans.patience import Patience, in_thread
 from counterfoil.ports.workspace import MergeConflict, Merged
 
 MERGE_AGENT = "merge"
+
+
+async def run_head(context: RunContext, patience: Patience) -> str:
+    """Where the run branch stands. Raises ``GitFailed`` when it is gone."""
+    ref = context.run_branch
+    found = await patience.insist(lambda: in_thread(context.workspace.resolve, ref))
+    if found is None:
+        raise GitFailed(
+            f"the run branch {ref} is gone",
+            hint="restore it from the last merge.done entry of the run",
+        )
+    return found
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,10 +6,12 @@ Both ends of the stall are journaled once the store takes writes again.
 import errno
 import os
 from collections.abc import Awaitable, Callable
+from functools import partial
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import anyio
+import anyio.to_thread
 
 from counterfoil.core.errors import GitFailed, StoreUnavailable
 from counterfoil.ledger import events, journal
@@ -17,6 +19,7 @@ from counterfoil.ledger.record import Ledger
 from counterfoil.ledger.runs import Driver
 from counterfoil.ledger.unit import Unit, Work
 from counterfoil.ledger.values import Refusal
+from counterfoil.ports.executor import ExitCause, ExitRecord
 
 T = TypeVar("T")
 FIRST_WAIT_SECONDS = 0.2
@@ -26,7 +29,21 @@ LAST_WAIT_SECONDS = 10.0
 
 LEAST_ROOM_BYTES = 1 << 20
 _FULL_DISK = (errno.ENOSPC, errno.EDQUOT)
-_GIT_FULL_DISK = ("No space left on device", "Disk quota exceeded", "unable to write file")
+_GIT_FULL_DISK = (
+    "No space left on device",
+    "Disk quota exceeded",
+    # Git tells no reason where it writes refs, the index and objects.
+    "couldn't write",
+    "could not write",
+    "failed to write",
+    "unable to write",
+    "write error",
+)
+
+
+async def in_thread(work: Callable[..., T], *arguments: Any) -> T:
+    """Blocking work in a worker thread."""
+    return await anyio.to_thread.run_sync(partial(work, *arguments))
 
 
 def stalls(error: BaseException) -> str:
@@ -74,6 +91,7 @@ class Patience:
         self._leaving = leaving
         self._since: int | None = None
         self._told: tuple[str, str] = ("", "")
+        self._disk_full_until = 0
         self._stuck = 0
         self._recovering = False
 
@@ -81,6 +99,15 @@ class Patience:
     def stalled(self) -> bool:
         """True while nothing can be recorded."""
         return self._since is not None
+
+    def wanted_room(self, record: ExitRecord | None, place: Path) -> bool:
+        """True for a process in a place that may have failed because the disk was full."""
+        if record is None or record.exit_code == 0:
+            return False
+        if record.cause is ExitCause.SPAWN_FAILED:
+            return os.strerror(errno.ENOSPC) in record.message
+        full = no_room(place) or self._disk_full_until > record.started_at
+        return record.cause is ExitCause.EXITED and full
 
     async def perform(self, work: Work[T | Refusal]) -> T:
         """Do a unit, however long the store is away. Raises the refusal."""
@@ -111,8 +138,11 @@ class Patience:
         return result
 
     def _stall(self, cause: str, message: str) -> None:
+        now = self._ledger.clock.now_us()
+        if cause == "disk":
+            self._disk_full_until = now
         if self._since is None:
-            self._since = self._ledger.clock.now_us()
+            self._since = now
             self._told = (cause, message)
             self._notice(f"stalled: {message}; nothing new starts until it can be recorded")
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from counterfoil.core import codec
-from counterfoil.core.errors import GitFailed
+from counterfoil.core.errors import CounterfoilError, GitFailed
 from counterfoil.ledger import tasks
 from counterfoil.ledger.states import AttemptOutcome, Phase, TaskStatus
 from counterfoil.ledger.values import AttemptRow, GateRow
@@ -23,10 +23,10 @@ from counterfoil.plans.course import (
     next_move,
 )
 from counterfoil.plans.gate_runs import GateKeeper, Judgement
-from counterfoil.plans.implementing import Implementer, in_thread
+from counterfoil.plans.implementing import Implementer
 from counterfoil.plans.merging import Elsewhere, MergeQueue
 from counterfoil.plans.model import Task
-from counterfoil.plans.patience import Patience
+from counterfoil.plans.patience import Patience, in_thread
 from counterfoil.plans.settling import Settler
 from counterfoil.ports.agent import ErrorClass
 from counterfoil.ports.workspace import MergeConflict, Merged
@@ -39,6 +39,14 @@ class Park:
     cause: str
     message: str
     resets_at: int | None = None
+
+    @classmethod
+    def internal(cls, task_id: str, error: Exception) -> "Park":
+        """An error that no other road took up: the run waits for somebody to look at it."""
+        told = repr(error)
+        if isinstance(error, CounterfoilError):
+            told = f"{error.message}; {error.hint}" if error.hint else error.message
+        return cls("internal", f"{task_id}: {told}")
 
 
 class Way(StrEnum):

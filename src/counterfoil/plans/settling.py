@@ -14,11 +14,13 @@ from counterfoil.ledger.states import AttemptOutcome, AttemptStatus, Phase
 from counterfoil.ledger.values import AttemptRow
 from counterfoil.plans.context import RunContext
 from counterfoil.plans.course import EndCause, newest_work
+from counterfoil.plans.folders import PREPARE
 from counterfoil.plans.implementing import Implementer
 from counterfoil.plans.merging import MergeQueue
 from counterfoil.plans.model import Task
 from counterfoil.plans.patience import Patience
 from counterfoil.plans.verdict import Verdict
+from counterfoil.plans.watch import quell
 from counterfoil.ports.agent import Report
 
 ADOPTIONS = 5
@@ -51,6 +53,8 @@ class Settler:
                     mine = await self.implementer.mark_started(mine)
                 return await self.implementer.finish(task, mine, execution)
             if executor.fence_off(folder, attempt.fence + 1):
+                if (folder / PREPARE).is_dir():
+                    await quell(executor, folder / PREPARE, attempt.fence + 1)
                 return await self._give_up(task, attempt)
         raise ExecutorError(
             f"the keeper of {attempt.id} comes and goes", hint=f"look into {folder}"

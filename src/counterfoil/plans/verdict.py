@@ -64,7 +64,9 @@ def judge_attempt(facts: Facts) -> Verdict:
     the agent reported an error                             failed      the agent's, or exit
                                                                         / no_result
     no keeper's record, or the keeper was orphaned          unknown     none
-    it could not be started                                 failed      agent_missing; exit
+    it could not be started                                 failed      the surroundings' if
+                                                                        reported, else
+                                                                        agent_missing; exit
                                                                         for a plain command
     over its time, or silent too long, before it was done   failed      the surroundings' if
                                                                         reported, else
@@ -151,7 +153,8 @@ def _stopped_by_a_limit(facts: Facts) -> Verdict | None:
         case ExitCause.SPAWN_FAILED:
             missing = ErrorClass.AGENT_MISSING if facts.terminal_expected else ErrorClass.EXIT
             told = f" ({record.message})" if record.message else ""
-            return _failed(facts, missing, f"the process could not be started{told}")
+            message = f"the process could not be started{told}"
+            return _failed(facts, _outside(facts) or missing, message)
         case ExitCause.TIMEOUT:
             own = ErrorClass.TIMEOUT
             return _failed(facts, _outside(facts) or own, f"its time was over after {seconds}")

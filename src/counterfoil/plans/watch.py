@@ -1,4 +1,4 @@
-"""Waits for a command under its keeper while reading what it says.
+"""Starts a command under its keeper, waits for it while reading what it says, ends what is left.
 
 Output is read from the spooled file in bounded pieces; the file is the truth, so a reader that
 comes later (after a crash) reads the same from the start.
@@ -12,16 +12,48 @@ import anyio
 import anyio.to_thread
 
 from counterfoil.core.clock import Clock
-from counterfoil.core.errors import IntegrityFault, StoreUnavailable
+from counterfoil.core.errors import ExecutorError, IntegrityFault, StoreUnavailable
 from counterfoil.core.limits import MAX_LINE_BYTES
 from counterfoil.core.lines import FileTail, LineFramer
+from counterfoil.ledger.values import AttemptRow
 from counterfoil.plans.control import Control
+from counterfoil.plans.patience import disk_full, no_room
 from counterfoil.plans.verdict import FINISHED
 from counterfoil.ports.agent import Reader, Report
-from counterfoil.ports.executor import Execution, Executor, ExitRecord
+from counterfoil.ports.executor import Execution, Executor, ExitRecord, LaunchSpec
 
 LOOK_SECONDS = 0.25
 TAIL_BYTES = 64 * 1024
+
+
+async def start_with_room(executor: Executor, spec: LaunchSpec) -> Execution:
+    """Start a command; that it could not be for want of room is the disk's error."""
+    try:
+        return await executor.start(spec)
+    except ExecutorError as error:
+        if no_room(spec.folder):
+            raise disk_full(spec.folder) from error
+        raise
+
+
+async def sweep(executor: Executor, attempt: AttemptRow, place: str | Path) -> None:
+    """End what a lost keeper left in a place. Raises ``ExecutorError`` without proof."""
+    swept = await executor.sweep(attempt.id, Path(place), attempt.created_at)
+    if not swept.empty:
+        left = ", ".join(f"{note.pid} {note.command}" for note in swept.survivors)
+        raise ExecutorError(
+            f"processes of {attempt.id} could not be ended: {left}",
+            hint="end them by hand; nothing is started again before",
+        )
+
+
+async def quell(executor: Executor, folder: Path, fence: int) -> None:
+    """End the keeper that a runner before left in a folder; one that is late begins nothing."""
+    while not executor.fence_off(folder, fence):
+        execution = await executor.adopt(folder)
+        if execution is not None:
+            await execution.end("recovery")
+            await execution.wait()
 
 
 @dataclass(slots=True)

@@ -16,7 +16,7 @@ WHERE tenant_id = :tenant_id AND workspace_id = :workspace_id AND id = :id;
 -- name: of_run
 SELECT * FROM attempts
 WHERE tenant_id = :tenant_id AND workspace_id = :workspace_id AND run_id = :run_id
-ORDER BY created_at, id;
+ORDER BY rowid;
 
 -- name: move
 UPDATE attempts SET

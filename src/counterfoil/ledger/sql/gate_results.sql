@@ -17,7 +17,7 @@ LIMIT 1;
 -- name: of_run
 SELECT * FROM gate_results
 WHERE tenant_id = :tenant_id AND workspace_id = :workspace_id AND run_id = :run_id
-ORDER BY created_at, id;
+ORDER BY rowid;
 
 -- name: run_ids
 SELECT DISTINCT run_id FROM gate_results

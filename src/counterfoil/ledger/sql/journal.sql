@@ -1,8 +1,10 @@
 -- name: head
-SELECT h.seq, h.hash, r.fence FROM run_heads h
-LEFT JOIN runs r
-    ON r.id = h.stream AND r.tenant_id = h.tenant_id AND r.workspace_id = h.workspace_id
-WHERE h.tenant_id = :tenant_id AND h.workspace_id = :workspace_id AND h.stream = :stream;
+SELECT seq, hash, (
+    SELECT fence FROM runs
+    WHERE tenant_id = :tenant_id AND workspace_id = :workspace_id AND id = :stream
+)
+FROM run_heads
+WHERE tenant_id = :tenant_id AND workspace_id = :workspace_id AND stream = :stream;
 
 -- name: open_head!
 INSERT INTO run_heads (tenant_id, workspace_id, stream, seq, hash)

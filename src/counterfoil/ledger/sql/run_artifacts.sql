@@ -14,7 +14,7 @@ WHERE tenant_id = :tenant_id AND workspace_id = :workspace_id AND run_id = :run_
 -- name: of_run
 SELECT * FROM run_artifacts
 WHERE tenant_id = :tenant_id AND workspace_id = :workspace_id AND run_id = :run_id
-ORDER BY created_at, id;
+ORDER BY rowid;
 
 -- name: run_ids
 SELECT DISTINCT run_id FROM run_artifacts

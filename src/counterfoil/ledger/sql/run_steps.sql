@@ -1,4 +1,4 @@
--- name: insert!
+-- name: insert
 INSERT INTO run_steps (
     id, tenant_id, workspace_id, run_id, step_key, step_type, task_id, attempt_id, status,
     input_summary, output_summary, cut, result_json, result_artifact_id, result_size,
@@ -9,7 +9,9 @@ INSERT INTO run_steps (
     :status, :input_summary, :output_summary, :cut, :result_json, :result_artifact_id,
     :result_size, :result_sha256, :record_hash, :redacted_paths, :error_code, :error_message,
     :now, :started_at, :ended_at, :now
-);
+)
+ON CONFLICT (tenant_id, workspace_id, run_id, step_key) DO NOTHING
+RETURNING id;
 
 -- name: get
 SELECT * FROM run_steps
