@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from counterfoil.agents.registry import KNOWN, agent_named
-from counterfoil.app import plan_runs, wiring
+from counterfoil.app import run_views, wiring
 from counterfoil.app.house import House
 from counterfoil.app.settings import Settings
 from counterfoil.core.errors import CounterfoilError, NotFound
@@ -72,10 +72,10 @@ def verify_ledger(house: House, run_name: str | None, heads: Mapping[str, str]) 
     Raises ``NotFound`` for a run or a kept head's stream that is not there.
     """
     ledger = house.ledger
-    wanted = plan_runs.find(house, run_name).id if run_name else None
+    wanted = run_views.find(house, run_name).id if run_name else None
 
     def read(connection: Any) -> list[Findings]:
-        found = list(journal.streams(connection, ledger.scope))
+        found = list(verify.streams(connection, ledger.scope))
         missing = heads.keys() - {head.stream for head in found}
         if missing:
             raise NotFound(
@@ -178,7 +178,7 @@ def _agent(name: str) -> Check:
     try:
         launch = agent_named(name).launch(probe)
     except CounterfoilError as error:
-        return Check(f"agent {name}", False, error.message, error.hint)
+        return Check(f"agent {name}", True, f"not installed: {error.message}", error.hint)
     return Check(f"agent {name}", True, launch.argv[0])
 
 

@@ -40,7 +40,12 @@ def open_ledger(
     chosen.migrate()
     clock, ids, redactor = clock or SystemClock(), ids or SystemIds(), Redactor()
     writer = GroupWriter(chosen, clock=clock, ids=ids, redactor=redactor)
-    key = writer.submit(hashing.load_key).wait()
+    try:
+        key = writer.submit(hashing.load_key).wait()
+    except BaseException:
+        writer.close()
+        chosen.close()
+        raise
     return Ledger(
         store=chosen,
         writer=writer,

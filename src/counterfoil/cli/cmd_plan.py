@@ -77,7 +77,7 @@ def show(file: Path, as_json: bool) -> Exit:
     Example:
       counterfoil plan show plan.jsonl
     """
-    from counterfoil.app.plan_runs import check_plan
+    from counterfoil.app.plan_inputs import check_plan
     from counterfoil.plans.graph import waves
 
     read = check_plan(file)
@@ -97,7 +97,7 @@ def show(file: Path, as_json: bool) -> Exit:
 
 
 def _read(file: Path) -> "tuple[Plan | None, tuple[Fault, ...]]":
-    from counterfoil.app.plan_runs import check_plan
+    from counterfoil.app.plan_inputs import check_plan
     from counterfoil.plans.model import Fault
 
     try:

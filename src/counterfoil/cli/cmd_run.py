@@ -13,7 +13,8 @@ from counterfoil.core.errors import PlanInvalid
 
 if TYPE_CHECKING:
     from counterfoil.app.house import House
-    from counterfoil.app.plan_runs import Control, RunView
+    from counterfoil.app.plan_runs import Control
+    from counterfoil.app.run_views import RunView
 
 
 @click.command()

@@ -26,7 +26,8 @@ from counterfoil.cli.words import commit, harmless
 
 if TYPE_CHECKING:
     from counterfoil.app.house import House
-    from counterfoil.app.plan_runs import Control, RunView
+    from counterfoil.app.plan_runs import Control
+    from counterfoil.app.run_views import RunView
 
 
 @click.group(cls=InOrder)
@@ -63,7 +64,7 @@ def list_(most: int, ledger: Path | None, as_json: bool) -> Exit:
       counterfoil runs list
       counterfoil runs list --most 100 --json
     """
-    from counterfoil.app.plan_runs import list_runs
+    from counterfoil.app.run_views import list_runs
 
     with opened(ledger) as house:
         rows = list_runs(house, most)
@@ -106,7 +107,7 @@ def show(
       counterfoil runs show last --task parse
       counterfoil runs show last --task parse --output
     """
-    from counterfoil.app.plan_runs import view
+    from counterfoil.app.run_views import view
 
     if output and task_id is None and attempt_id is None:
         raise click.UsageError("--output needs --task or --attempt.")
@@ -258,7 +259,7 @@ def land(run: str, into: str | None, ledger: Path | None, as_json: bool) -> Exit
       counterfoil runs land last
       counterfoil runs land last --into main
     """
-    from counterfoil.app.plan_runs import land as land_run
+    from counterfoil.app.run_views import land as land_run
 
     with opened(ledger) as house:
         name = run_id(house, run)

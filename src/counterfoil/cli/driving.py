@@ -25,7 +25,8 @@ from counterfoil.ledger.values import EntryRow
 
 if TYPE_CHECKING:
     from counterfoil.app.house import House
-    from counterfoil.app.plan_runs import Control, RunView
+    from counterfoil.app.plan_runs import Control
+    from counterfoil.app.run_views import RunView
 
 Work = Callable[["House", "Control"], Awaitable["RunView"]]
 
@@ -52,12 +53,12 @@ class _Ledger:
         self._house = house
 
     def entries(self, run_id: str, since: int) -> Sequence[EntryRow]:
-        from counterfoil.app.plan_runs import entries
+        from counterfoil.app.run_views import entries
 
         return entries(self._house, run_id, since, None, PAGE)
 
     def view(self, run_id: str) -> "RunView":
-        from counterfoil.app.plan_runs import view
+        from counterfoil.app.run_views import view
 
         return view(self._house, run_id)
 

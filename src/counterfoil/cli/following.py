@@ -18,7 +18,7 @@ def all_entries(
     house: "House", run_id: str, since: int = 0, task_id: str | None = None
 ) -> Iterator[EntryRow]:
     """The entries that are there now, in order."""
-    from counterfoil.app.plan_runs import entries
+    from counterfoil.app.run_views import entries
 
     while page := entries(house, run_id, since, task_id, PAGE):
         yield from page
@@ -29,7 +29,7 @@ def follow(
     house: "House", run_id: str, since: int = 0, task_id: str | None = None
 ) -> Iterator[EntryRow]:
     """The entries that are there and those that come, until the run has ended."""
-    from counterfoil.app.plan_runs import find
+    from counterfoil.app.run_views import find
 
     nobody_wakes_us = threading.Event()
     while True:

@@ -10,7 +10,7 @@ from counterfoil.cli.terminal import print_json, say
 from counterfoil.ledger.values import EntryRow
 
 if TYPE_CHECKING:
-    from counterfoil.app.plan_runs import RunView
+    from counterfoil.app.run_views import RunView
 
 
 class LineDisplay:

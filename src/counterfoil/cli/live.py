@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from rich.live import Live
     from rich.text import Text
 
-    from counterfoil.app.plan_runs import RunView
+    from counterfoil.app.run_views import RunView
 
 ROOM_FOR_THE_REST = 5
 """Lines of the view that are no task: the head, the rest, the foot, and a free line below."""

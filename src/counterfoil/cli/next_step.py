@@ -13,7 +13,7 @@ from counterfoil.ledger.states import (
 )
 
 if TYPE_CHECKING:
-    from counterfoil.app.plan_runs import RunView
+    from counterfoil.app.run_views import RunView
 
 _WITHOUT_DRIVER = frozenset(
     {ExecutionStatus.QUEUED, ExecutionStatus.PREPARING, ExecutionStatus.RUNNING}

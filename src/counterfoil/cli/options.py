@@ -60,7 +60,7 @@ def run_id(house: "House", name: str) -> str:
 
     Raises ``NotFound``, and ``Conflict`` when several begin like that.
     """
-    from counterfoil.app.plan_runs import find
+    from counterfoil.app.run_views import find
 
     try:
         return find(house, name).id

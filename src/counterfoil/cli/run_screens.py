@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from counterfoil.app.house import House
-    from counterfoil.app.plan_runs import RunView
+    from counterfoil.app.run_views import RunView
 
 
 def run_table(rows: Sequence[RunRow], now: int) -> "Table":
@@ -109,7 +109,7 @@ def _tokens(usage: Usage) -> dict[str, int | None]:
 
 def print_output(house: "House", view: "RunView", name: str, *, as_json: bool) -> None:
     """The recorded output of an attempt, or of a task's last one, on stdout."""
-    from counterfoil.app.plan_runs import attempt_output
+    from counterfoil.app.run_views import attempt_output
 
     data = attempt_output(house, view.run.id, name)
     text = data.decode("utf-8", "replace")

@@ -33,7 +33,7 @@ from counterfoil.ledger.values import AttemptRow, GateRow
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from counterfoil.app.plan_runs import RunView
+    from counterfoil.app.run_views import RunView
 
 LABEL = 11
 """How wide the words before a line's content are."""

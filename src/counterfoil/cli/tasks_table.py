@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from rich.console import OverflowMethod
     from rich.table import Table
 
-    from counterfoil.app.plan_runs import RunView
+    from counterfoil.app.run_views import RunView
 
 NARROW = 60
 """Below this many columns a row is only state, task and time."""

@@ -16,7 +16,7 @@ from counterfoil.core.errors import CounterfoilError
 from counterfoil.ledger.values import EntryRow
 
 if TYPE_CHECKING:
-    from counterfoil.app.plan_runs import RunView
+    from counterfoil.app.run_views import RunView
 
 PAGE = 500
 PERIOD_SECONDS = 0.25

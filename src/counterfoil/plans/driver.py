@@ -369,4 +369,4 @@ def _sentence(counts: Mapping[str, int]) -> str:
     parts = ", ".join(
         f"{count} {status.replace('_', ' ')}" for status, count in sorted(counts.items())
     )
-    return f"{total} tasks: {parts}"
+    return f"{total} {'task' if total == 1 else 'tasks'}: {parts}"

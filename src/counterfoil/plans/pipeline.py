@@ -5,6 +5,7 @@ What comes next is asked of ``course.next_move`` each time; this room only does 
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from enum import StrEnum
 
 from counterfoil.core import codec
@@ -124,7 +125,11 @@ class Pipeline:
         if ended.outcome != AttemptOutcome.FAILED or not ended.error_class:
             return
         if ErrorClass(ended.error_class).of_surroundings:
-            self.park(Park(ended.error_class, ended.message, _resets_at(ended)))
+            resets_at = _resets_at(ended)
+            message = ended.message
+            if resets_at is not None:
+                message = f"{message}; it resets at {_utc(resets_at)}"
+            self.park(Park(ended.error_class, message, resets_at))
 
     async def _gate_and_merge(self, task: Task, trail: Trail, move: GateAndMerge) -> Way | None:
         """One round of gates and the queue; None: ask again what comes next."""
@@ -242,6 +247,10 @@ def _conflict_reason(found: MergeConflict) -> str:
     shown = ", ".join(found.paths[:3])
     more = f" and {len(found.paths) - 3} more" if len(found.paths) > 3 else ""
     return f"its change and the run branch's meet in {shown}{more}"
+
+
+def _utc(seconds: int) -> str:
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M UTC")
 
 
 def _resets_at(attempt: AttemptRow) -> int | None:
