@@ -20,12 +20,12 @@ from hypothesis import strategies as st
 from counterfoil.core.codec import (
     Described,
     decode,
-    describe_error,
     digest,
     encode,
     encode_safely,
 )
 from counterfoil.core.errors import ValueRefused
+from counterfoil.core.failures import describe_error
 from counterfoil.core.limits import (
     ERROR_MESSAGE_CHARACTERS,
     MAX_VALUE_DEPTH,

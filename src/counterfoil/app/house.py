@@ -13,7 +13,7 @@ from counterfoil.app.holder import Holder, is_gone
 from counterfoil.app.settings import Settings, load_settings
 from counterfoil.app.steps import Step, StepBook, note, open_book, refuse_unstorable
 from counterfoil.app.wiring import close_ledger, open_ledger
-from counterfoil.core import codec
+from counterfoil.core import codec, failures
 from counterfoil.core.errors import Conflict, CounterfoilError, ValueRefused
 from counterfoil.core.ids import ARTIFACT
 from counterfoil.ledger import artifacts, holders, runs
@@ -279,7 +279,7 @@ class Run:
                 runs.move,
                 target=ExecutionStatus.FAILED,
                 cause="error",
-                message=str(codec.describe_error(error)["message"]),
+                message=str(failures.describe_error(error)["message"]),
                 error_code=type(error).__name__,
             )
 

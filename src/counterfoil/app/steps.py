@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Generator
 from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar, cast
 
-from counterfoil.core import codec
+from counterfoil.core import codec, failures
 from counterfoil.core.errors import CounterfoilError, ValueRefused
 from counterfoil.ledger import steps
 from counterfoil.ledger.record import Ledger
@@ -141,7 +141,7 @@ class Step(Generic[T]):
         return StepEnd(self._key, "step", prepared, self._started_at)
 
     def _failure(self, error: Exception) -> StepEnd:
-        described = self._book.ledger.prepare(codec.describe_error(error))
+        described = self._book.ledger.prepare(failures.describe_error(error))
         return StepEnd(
             self._key, "step", described, self._started_at, error_code=type(error).__name__
         )

@@ -24,7 +24,6 @@ import datetime
 import hashlib
 import json
 import re
-import traceback
 from collections.abc import Callable, Iterable, Mapping
 from decimal import Decimal
 from enum import Enum
@@ -33,14 +32,8 @@ from typing import Any, NoReturn
 from uuid import UUID
 
 from counterfoil.core.errors import ValueRefused
-from counterfoil.core.limits import (
-    ERROR_MESSAGE_CHARACTERS,
-    MAX_VALUE_COUNT,
-    MAX_VALUE_DEPTH,
-    TRACEBACK_CHARACTERS,
-    cut,
-    cut_middle,
-)
+from counterfoil.core.failures import type_name
+from counterfoil.core.limits import MAX_VALUE_COUNT, MAX_VALUE_DEPTH, cut
 
 _MAX_INT = 2**53 - 1
 _DECIMAL_BITS = 4_096
@@ -119,21 +112,7 @@ def encode_safely(value: Any) -> str:
         try:
             return _to_json(_SafeTagger().tag(value, 0))
         except Exception:
-            return _to_json(_described(_type_name(value), _reason(first)))
-
-
-def describe_error(error: BaseException) -> dict[str, Any]:
-    """``type``, ``message`` and ``traceback`` of an exception as bounded text; never raises."""
-    message, message_cut = cut(_message(error), ERROR_MESSAGE_CHARACTERS)
-    try:
-        lines = traceback.TracebackException.from_exception(error, compact=True).format()
-        trace, trace_cut = cut_middle("".join(lines), TRACEBACK_CHARACTERS)
-    except Exception:
-        trace, trace_cut = "", True
-    described: dict[str, Any] = {"type": _type_name(error), "message": message, "traceback": trace}
-    if message_cut or trace_cut:
-        described["truncated"] = True
-    return described
+            return _to_json(_described(type_name(value), _reason(first)))
 
 
 def _plain_count(value: Any, depth: int) -> int:
@@ -237,7 +216,7 @@ class _Tagger:
         if dataclasses.is_dataclass(value) and not isinstance(value, type):
             fields = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
             return self._mapping(fields, depth)
-        error = ValueRefused(f"A value of type {_type_name(value)} cannot be recorded.", hint=_HINT)
+        error = ValueRefused(f"A value of type {type_name(value)} cannot be recorded.", hint=_HINT)
         return self.refuse(value, error)
 
     def _mapping(self, value: Mapping[Any, Any], depth: int) -> Any:
@@ -264,7 +243,7 @@ class _Tagger:
         try:
             hash(decode(_to_json(tagged)))
         except TypeError:
-            message = f"A {_type_name(key)} cannot be a key or a member of a set in a record."
+            message = f"A {type_name(key)} cannot be a key or a member of a set in a record."
             hint = "Give text, numbers, bytes or tuples of them."
             return self.refuse(key, ValueRefused(message, hint=hint))
         return tagged
@@ -279,10 +258,10 @@ class _SafeTagger(_Tagger):
         try:
             return super().tag(value, depth)
         except Exception as error:
-            return _described(_type_name(value), _reason(error))
+            return _described(type_name(value), _reason(error))
 
     def refuse(self, value: Any, error: ValueRefused) -> Any:
-        return _described(_type_name(value), error.message)
+        return _described(type_name(value), error.message)
 
 
 def _described(type_name: str, reason: str) -> dict[str, Any]:
@@ -390,24 +369,8 @@ def _too_many() -> ValueRefused:
     )
 
 
-def _type_name(value: Any) -> str:
-    try:
-        kind = type(value)
-        name = f"{kind.__module__}.{kind.__qualname__}"
-        return cut(name.removeprefix("builtins."), 200)[0]
-    except Exception:
-        return "unknown"
-
-
 def _reason(error: Exception) -> str:
     """Never a foreign error's message: it may show the value, unredacted."""
     if isinstance(error, ValueRefused):
         return error.message
-    return f"Looking at it raised {_type_name(error)}."
-
-
-def _message(error: BaseException) -> str:
-    try:
-        return str(error)
-    except Exception:
-        return "(its message could not be read)"
+    return f"Looking at it raised {type_name(error)}."
