@@ -13,7 +13,7 @@ from counterfoil.app.settings import Settings
 from counterfoil.stores.sqlite import SqliteStore
 from counterfoil.testing.faults import FaultKind, FaultyStore
 
-STATEMENTS = (0, 40, 110)
+STATEMENTS = (0, 30, 70)
 COMMITS = (0, 5, 11)
 AFTER = {
     FaultKind.ENGINE_ENDS_TRANSACTION: STATEMENTS,

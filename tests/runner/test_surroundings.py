@@ -375,6 +375,7 @@ def fill(disk: Path) -> Path:
 BOUNDARIES = ("leased", "started", "exited", "harvested", "gated", "intent", "ref_moved")
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root may mount")
 @pytest.mark.parametrize("where", ["home", "repository"])
 @pytest.mark.parametrize("boundary", BOUNDARIES)

@@ -5,7 +5,7 @@ import inspect
 import threading
 from collections.abc import Awaitable, Callable, Generator
 from dataclasses import dataclass, replace
-from typing import Any, Generic, TypeVar, cast
+from typing import Any, Generic, NoReturn, TypeVar, cast
 
 from counterfoil.core import codec, failures
 from counterfoil.core.errors import CounterfoilError, ValueRefused
@@ -88,7 +88,10 @@ class Step(Generic[T]):
                 return cast("T", self._book.result_of(before))
             if self._outcome is None:
                 try:
-                    self._outcome = (self._plain(self._work()),)
+                    result = self._work()
+                    if inspect.isawaitable(result):
+                        self._refuse_awaitable(result)
+                    self._outcome = (result,)
                 except Exception as error:
                     self._record(self._failure(error), error)
                     raise
@@ -127,9 +130,7 @@ class Step(Generic[T]):
         if self._outcome is None:
             self._started_at = self._book.ledger.clock.now_us()
 
-    def _plain(self, result: T | Awaitable[T]) -> T:
-        if not inspect.isawaitable(result):
-            return result
+    def _refuse_awaitable(self, result: Awaitable[T]) -> NoReturn:
         if inspect.iscoroutine(result):
             result.close()
         raise ValueRefused(

@@ -352,7 +352,9 @@ def _looks_clean(value: Any, known: KnownSecrets) -> bool:
     if may_hold_name(text):
         return False
     everything = "\n".join((text, *names)) if names else text
-    return not may_hold_pattern(everything) and not known.in_text(everything)
+    if may_hold_pattern(everything):
+        return False
+    return not (known.forms and known.in_text(everything))
 
 
 def _gather(value: Any, texts: list[str], names: list[str], all_names: bool, depth: int) -> bool:

@@ -37,10 +37,12 @@ def record(unit: Unit, scope: Scope, driver: Driver, end: StepEnd, *, known: boo
     ``STALE_FENCE`` when another driver has the run, ``CONFLICT`` when the step is recorded and
     not known to be.
     """
-    stale = journal.refuse_stale(unit, scope, driver.run_id, driver.fence)
-    if stale is not None:
-        return stale
-    before = get(unit.connection, scope, driver.run_id, end.key) if known else None
+    before: StepRow | None = None
+    if known:
+        stale = journal.refuse_stale(unit, scope, driver.run_id, driver.fence)
+        if stale is not None:
+            return stale
+        before = get(unit.connection, scope, driver.run_id, end.key)
     status = ExecutionStatus.FAILED if end.error_code else ExecutionStatus.SUCCEEDED
     columns = _columns(unit, end)
     if end.overflow is not None:
@@ -49,22 +51,19 @@ def record(unit: Unit, scope: Scope, driver: Driver, end: StepEnd, *, known: boo
             return kept
         columns["result_artifact_id"] = kept
     if before is None:
-        added = _insert(unit, scope, driver, end, columns | {"status": str(status)})
-        if isinstance(added, Refusal):
-            return added
-        step_id = added
+        columns["status"] = str(status)
+        recorded = _insert(unit, scope, driver, end, columns)
     else:
-        again = _move_again(unit, scope, before, columns, status)
-        if isinstance(again, Refusal):
-            return again
-        step_id = before.id
+        recorded = _move_again(unit, scope, before, columns, status)
+    if isinstance(recorded, Refusal):
+        return recorded
     payload = {"step": end.key, "stepType": end.step_type, "resultSha256": end.result.sha256}
     if end.error_code:
         payload["errorCode"] = end.error_code
     told = journal.append(
         unit, scope, driver.run_id, events.STEP_RECORDED, payload, fence=driver.fence
     )
-    return told if isinstance(told, Refusal) else step_id
+    return told if isinstance(told, Refusal) else recorded
 
 
 def _columns(unit: Unit, end: StepEnd) -> dict[str, Any]:
@@ -78,7 +77,7 @@ def _columns(unit: Unit, end: StepEnd) -> dict[str, Any]:
         "record_hash": end.result.sha256,
         "redacted_paths": end.result.redacted_paths,
         "error_code": end.error_code,
-        "error_message": unit.text(end.error_message),
+        "error_message": unit.text(end.error_message) if end.error_message else "",
         "started_at": end.started_at,
         "ended_at": unit.now,
     }
@@ -110,6 +109,10 @@ def _insert(
 
 
 def _recorded_already(unit: Unit, scope: Scope, driver: Driver, end: StepEnd) -> Refusal:
+    """A stale driver hears of its fence, not of what the driver after it has written."""
+    stale = journal.refuse_stale(unit, scope, driver.run_id, driver.fence)
+    if stale is not None:
+        return stale
     before = get(unit.connection, scope, driver.run_id, end.key)
     return Refusal(
         RefusalCode.CONFLICT,
@@ -120,7 +123,7 @@ def _recorded_already(unit: Unit, scope: Scope, driver: Driver, end: StepEnd) ->
 
 def _move_again(
     unit: Unit, scope: Scope, before: StepRow, columns: dict[str, Any], status: ExecutionStatus
-) -> Refusal | None:
+) -> str | Refusal:
     key = {"run_id": before.run_id, "step_key": before.step_key}
     path = (ExecutionStatus.RETRYING, ExecutionStatus.RUNNING, status)
     source = before.status
@@ -130,7 +133,7 @@ def _move_again(
         if isinstance(moved, Refusal):
             return moved
         source = target
-    return None
+    return before.id
 
 
 def get(connection: Connection, scope: Scope, run_id: str, step_key: str) -> StepRow | None:

@@ -47,12 +47,11 @@ class Unit:
     redactor: Redactor
     moves: list[tuple[str, dict[str, Any], dict[str, Any]]] = field(default_factory=list)
     heads: dict[tuple[str, str, str], Head] = field(default_factory=dict)
+    run: Callable[[str, Mapping[str, Any]], None] = field(init=False)
+    one: Callable[[str, Mapping[str, Any]], Row | None] = field(init=False)
 
-    def run(self, sql: str, params: Mapping[str, Any]) -> None:
-        self.connection.run(sql, params)
-
-    def one(self, sql: str, params: Mapping[str, Any]) -> Row | None:
-        return self.connection.one(sql, params)
+    def __post_init__(self) -> None:
+        self.run, self.one = self.connection.run, self.connection.one
 
     def text(self, text: str) -> str:
         """A text for a column: redacted, and what no engine can keep (NUL, surrogates) escaped."""

@@ -86,6 +86,7 @@ class GroupWriter:
         self._bell: SimpleQueue[None] = SimpleQueue()
         self._asleep = False
         self._closing = threading.Event()
+        self._closed = False
         self._at_work: int | None = None
         self._trouble = ""
         self._connection: Connection | None = store.connect()
@@ -104,9 +105,11 @@ class GroupWriter:
         except RuntimeError:
             loop = None
         pending: Pending[T] = Pending(work, loop)
-        self._refuse_nested(threading.get_ident())
+        if self._at_work == threading.get_ident():
+            raise _nested()
         with self._guard:
-            self._refuse_when_closed()
+            if self._closed:
+                raise _over()
             self._waiting.append(pending)
             self._ring()
         return pending
@@ -115,7 +118,8 @@ class GroupWriter:
         """Do a unit from a plain thread and wait until it is durable. Raises what it raised."""
         pending: Pending[T] = Pending(work, None)
         me = threading.get_ident()
-        self._refuse_nested(me)
+        if self._at_work == me:
+            raise _nested()
         try:
             if self._takes_turn(pending, me):
                 self._commit_in_turn([pending])
@@ -127,7 +131,8 @@ class GroupWriter:
     def _takes_turn(self, pending: Pending[Any], me: int) -> bool:
         """True when nobody is at work or waits; else the unit was handed in."""
         with self._guard:
-            self._refuse_when_closed()
+            if self._closed:
+                raise _over()
             if self._at_work is None and not self._waiting:
                 self._at_work = me
                 return True
@@ -138,7 +143,7 @@ class GroupWriter:
     def _give_turn_back(self) -> None:
         self._at_work = None  # first of all: an interrupt of this thread must not keep the turn
         with self._guard:
-            if self._waiting or self._closing.is_set():
+            if self._waiting or self._closed:
                 self._ring()
 
     def _ring(self) -> None:
@@ -147,17 +152,10 @@ class GroupWriter:
             self._asleep = False
             self._bell.put(None)
 
-    def _refuse_nested(self, me: int) -> None:
-        if self._at_work == me:
-            raise RuntimeError("a unit of work cannot hand in another: it touches its own only")
-
-    def _refuse_when_closed(self) -> None:
-        if self._closing.is_set():
-            raise StoreUnavailable("the ledger is closed")
-
     def close(self) -> None:
         """Commit what was handed in, then end the thread and the connection."""
         with self._guard:
+            self._closed = True
             self._closing.set()
             self._ring()
         self._thread.join()
@@ -174,7 +172,7 @@ class GroupWriter:
         """What waits, when it is the writer's turn; nothing at all once the ledger is closed."""
         while True:
             with self._guard:
-                if self._at_work is None and (self._waiting or self._closing.is_set()):
+                if self._at_work is None and (self._waiting or self._closed):
                     self._at_work = threading.get_ident()
                     size = min(len(self._waiting), MOST_IN_A_GROUP)
                     return [self._waiting.popleft() for _ in range(size)]
@@ -281,9 +279,6 @@ class GroupWriter:
     def _answer(
         self, group: list[Pending[Any]], answers: list[tuple[Any, BaseException | None]]
     ) -> None:
-        if len(group) == 1 and group[0]._loop is None:
-            group[0]._settle(*answers[0])
-            return
         loops: dict[asyncio.AbstractEventLoop, list[Pending[Any]]] = {}
         for pending, (value, error) in zip(group, answers, strict=True):
             pending._settle(value, error)
@@ -323,6 +318,14 @@ def _run(
     if connection.in_transaction:
         connection.rollback() if alone else connection.rollback_to_savepoint()
     return (None, failure) if failure else (value, None)
+
+
+def _nested() -> RuntimeError:
+    return RuntimeError("a unit of work cannot hand in another: it touches its own only")
+
+
+def _over() -> StoreUnavailable:
+    return StoreUnavailable("the ledger is closed")
 
 
 def _wake_on(loop: asyncio.AbstractEventLoop, pendings: list[Pending[Any]]) -> None:

@@ -9,7 +9,7 @@ import os
 import re
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 
@@ -114,8 +114,7 @@ class SqliteStore:
         self._readers: list[SqliteConnection] = []
         self._closed = False
         self._guard = threading.Lock()
-        self._turn = threading.Lock()
-        self._queue_file: int | None = None
+        self._queue = _Queue(path)
 
     def connect(self) -> SqliteConnection:
         return SqliteConnection(self.path, synchronous=self._synchronous)
@@ -141,20 +140,8 @@ class SqliteStore:
                 return
         reader.close()
 
-    @contextmanager
-    def queue(self) -> Iterator[None]:
-        # The file's lock is between processes; threads of this one share its descriptor.
-        with self._turn:
-            if self._queue_file is None:
-                self._queue_file = self._open_queue_file()
-            try:
-                fcntl.flock(self._queue_file, fcntl.LOCK_EX)
-            except OSError as error:
-                raise _folder_refused(self.path, error) from error
-            try:
-                yield
-            finally:
-                fcntl.flock(self._queue_file, fcntl.LOCK_UN)
+    def queue(self) -> "_Queue":
+        return self._queue
 
     def migrate(self) -> list[str]:
         with self.queue():
@@ -171,10 +158,7 @@ class SqliteStore:
             self._closed = True
             while self._readers:
                 self._readers.pop().close()
-        with self._turn:
-            if self._queue_file is not None:
-                os.close(self._queue_file)
-                self._queue_file = None
+        self._queue.close()
 
     def _make_file(self) -> None:
         """Make a new database its owner's alone; SQLite gives its mode to the files beside it.
@@ -188,12 +172,47 @@ class SqliteStore:
         except OSError as error:
             raise _folder_refused(self.path, error) from error
 
-    def _open_queue_file(self) -> int:
+
+class _Queue:
+    """Whose turn it is to write: between processes by a locked file, between threads by a lock.
+
+    Threads of one process share the file's descriptor, and with it the file's lock.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._file: int | None = None
+        self._turn = threading.RLock()
+
+    def __enter__(self) -> None:
         try:
-            self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            return os.open(f"{self.path}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        except OSError as error:
-            raise _folder_refused(self.path, error) from error
+            self._turn.acquire()
+            if self._file is None:
+                self._file = self._open()
+            fcntl.flock(self._file, fcntl.LOCK_EX)
+        except BaseException as error:
+            with suppress(RuntimeError):  # an interrupt may come before the turn is ours
+                self._turn.release()
+            if isinstance(error, OSError):
+                raise _folder_refused(self._path, error) from error
+            raise
+
+    def __exit__(self, *_error: object) -> None:
+        try:
+            assert self._file is not None
+            fcntl.flock(self._file, fcntl.LOCK_UN)
+        finally:
+            self._turn.release()
+
+    def close(self) -> None:
+        with self._turn:
+            if self._file is not None:
+                os.close(self._file)
+                self._file = None
+
+    def _open(self) -> int:
+        self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        return os.open(f"{self._path}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
 
 
 def _folder_refused(path: Path, error: OSError) -> StoreUnavailable:
