@@ -18,7 +18,8 @@ from counterfoil.core import redaction
 from counterfoil.core.codec import encode, encode_safely
 from counterfoil.core.detection import is_sensitive
 from counterfoil.core.patterns import PATTERNS, SENSITIVE_NAMES
-from counterfoil.core.redaction import BLANKED, RULESET, Redactor, StreamRedactor
+from counterfoil.core.redaction import BLANKED, RULESET, Redactor
+from counterfoil.core.stream_redaction import StreamRedactor
 
 quick = settings(database=None, deadline=None, max_examples=50)
 

@@ -327,7 +327,8 @@ def test_a_gate_of_a_second_round_that_is_left_is_ended(stage: Any, kit: Any) ->
     gating = Path(stage.folder, "gating")
     slow = (
         f"n=$(cat {stage.folder}/rounds | wc -l); echo >> {stage.folder}/rounds; "
-        f"[ $n = 1 ] && {{ touch {gating}; (setsid sleep 900 &); sleep 900; }}; true"
+        f"[ $n = 1 ] && {{ echo $$ > {gating}; (setsid sleep 900 &); sleep 900; }}; "
+        f"! {{ [ $n = 2 ] && kill -0 $(cat {gating}); }}"
     )
     moved: list[str] = []
 

@@ -177,7 +177,8 @@ async def drive_resumed(
     """Go on with a paused run. Raises ``Conflict`` when it is not paused."""
     run = find(house, run_name)
     if run.status != ExecutionStatus.PAUSED:
-        hint = f"counterfoil runs recover {run.id}" if not has_ended(run) else ""
+        verb = "show" if has_ended(run) else "recover"
+        hint = f"counterfoil runs {verb} {run.id}"
         raise Conflict(f"{run.id} is {run.status}, not paused", hint=hint)
     return await _take_and_drive(house, run, control, concurrency)
 

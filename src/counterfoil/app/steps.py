@@ -10,7 +10,7 @@ from typing import Any, Generic, NoReturn, TypeVar, cast
 from counterfoil.core import codec, failures
 from counterfoil.core.errors import CounterfoilError, ValueRefused
 from counterfoil.ledger import steps
-from counterfoil.ledger.record import Ledger
+from counterfoil.ledger.record import Ledger, expect
 from counterfoil.ledger.runs import Driver
 from counterfoil.ledger.states import ExecutionStatus
 from counterfoil.ledger.steps import StepEnd
@@ -161,7 +161,7 @@ class Step(Generic[T]):
                 work = self._book.recording(end)
             else:
                 work = await asyncio.to_thread(self._book.recording, end)
-            await self._book.ledger.perform(work)
+            expect(await self._book.ledger.submit(work))
         except CounterfoilError as refused:
             self._not_recorded(refused, failure)
         else:

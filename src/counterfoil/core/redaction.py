@@ -27,15 +27,13 @@ from counterfoil.core.detection import (
 from counterfoil.core.limits import MAX_VALUE_DEPTH
 from counterfoil.core.patterns import RULESET
 
-__all__ = ["BLANKED", "RULESET", "Redactor", "StreamRedactor"]
+__all__ = ["BLANKED", "RULESET", "Redactor"]
 
 BLANKED = "[REDACTED]"
 
 _SHORTEST_TEXT = 6
 _SHORTEST_PATTERN = 16
 _CACHED_NAME = 100
-_WINDOW = 32_768
-_NAME_ROOM = 256
 
 
 class Redactor:
@@ -96,62 +94,6 @@ class Redactor:
             return note.encode("ascii")
 
 
-class StreamRedactor:
-    """Redacts a stream of bytes, also secrets that stand across the border of two chunks.
-
-    Whole lines are given out at once. Held back are the unfinished line, a private key that
-    has not ended, and what a known secret of several lines may still need; of a line without
-    an end at most twice the window.
-    """
-
-    def __init__(self, redactor: Redactor) -> None:
-        self._redactor = redactor
-        self._buffer = b""
-
-    def feed(self, chunk: bytes) -> bytes:
-        """What can be given out now, without secrets."""
-        self._buffer += chunk
-        cut = self._after_whole_lines()
-        ready, self._buffer = self._buffer[:cut], self._buffer[cut:]
-        out = self._redactor.data(ready) if ready else b""
-        return out + self._part_of_line() if len(self._buffer) > 2 * _WINDOW else out
-
-    def finish(self) -> bytes:
-        """The rest, when the stream has ended."""
-        ready, self._buffer = self._buffer, b""
-        return self._redactor.data(ready)
-
-    def _after_whole_lines(self) -> int:
-        buffer = self._buffer
-        cut = buffer.rfind(b"\n") + 1
-        room = 4 * self._redactor.known.longest_with_newline
-        if room:
-            cut = buffer.rfind(b"\n", 0, max(0, cut - room)) + 1
-        opened = buffer.rfind(b"-----BEGIN", 0, cut)
-        private = opened >= 0 and b"PRIVATE KEY" in buffer[opened : opened + 80]
-        if private and buffer.find(b"-----END", opened, cut) < 0:
-            cut = buffer.rfind(b"\n", 0, opened) + 1
-        return cut
-
-    def _part_of_line(self) -> bytes:
-        """All but a window, cut where neither a secret nor a name and its value are parted.
-
-        The secrets are marked as they were found in the whole: the part alone may lack the
-        quote that ends one.
-        """
-        text = self._buffer.decode("latin-1")
-        spans = find(text, self._redactor.known)
-        cut = len(text) - _WINDOW
-        after = 0
-        for span in spans:
-            if span.start - _NAME_ROOM < cut < span.end:
-                cut = max(after, span.start - _NAME_ROOM) or cut
-                break
-            after = span.end
-        self._buffer = self._buffer[cut:]
-        return _marked(text[:cut], [span for span in spans if span.start < cut]).encode("latin-1")
-
-
 class _Walk:
     """One pass over one value, with the pointers of what it took out."""
 
@@ -180,7 +122,7 @@ class _Walk:
         if may_hold_name(text):
             text = self._json_lines(text, depth)
         spans = find(text, self._known)
-        return _marked(text, spans) if spans else text
+        return marked(text, spans) if spans else text
 
     def _json_lines(self, text: str, depth: int) -> str:
         whole = self._json(text, depth)
@@ -309,7 +251,8 @@ class _Walk:
             self.found[mark:] = [pointer + below for below in self.found[mark:]]
 
 
-def _marked(text: str, spans: list[Span]) -> str:
+def marked(text: str, spans: list[Span]) -> str:
+    """The text with each span's kind in its place."""
     parts: list[str] = []
     at = 0
     for span in spans:

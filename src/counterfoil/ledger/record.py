@@ -11,7 +11,8 @@ import anyio.to_thread
 from counterfoil.core import limits
 from counterfoil.core.clock import Clock
 from counterfoil.core.ids import Ids
-from counterfoil.core.redaction import Redactor, StreamRedactor
+from counterfoil.core.redaction import Redactor
+from counterfoil.core.stream_redaction import StreamRedactor
 from counterfoil.ledger import exact, hashing
 from counterfoil.ledger.artifacts import Stored
 from counterfoil.ledger.unit import Work

@@ -12,7 +12,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Generator
 from queue import SimpleQueue
-from typing import Any, Generic, TypeVar, cast
+from typing import Any, Generic, TypeVar
 
 from counterfoil.core.clock import Clock
 from counterfoil.core.errors import StoreError, StoreUnavailable
@@ -39,7 +39,7 @@ class Pending(Generic[T]):
         self._future: asyncio.Future[None] | None = loop.create_future() if loop else None
         self._done = threading.Lock()
         self._done.acquire()
-        self._value: T | None = None
+        self._value: Any = None
         self._error: BaseException | None = None
         self.settled = False
 
@@ -57,7 +57,8 @@ class Pending(Generic[T]):
     def _answer(self) -> T:
         if self._error is not None:
             raise self._error
-        return cast("T", self._value)
+        answer: T = self._value
+        return answer
 
     def _settle(self, value: T | None, error: BaseException | None) -> None:
         self._value, self._error = value, error
@@ -328,12 +329,13 @@ def _over() -> StoreUnavailable:
     return StoreUnavailable("the ledger is closed")
 
 
-def _wake_on(loop: asyncio.AbstractEventLoop, pendings: list[Pending[Any]]) -> None:
-    def wake() -> None:
-        for pending in pendings:
-            pending._wake()
+def _wake_all(pendings: list[Pending[Any]]) -> None:
+    for pending in pendings:
+        pending._wake()
 
+
+def _wake_on(loop: asyncio.AbstractEventLoop, pendings: list[Pending[Any]]) -> None:
     try:
-        loop.call_soon_threadsafe(wake)
+        loop.call_soon_threadsafe(_wake_all, pendings)
     except RuntimeError:  # the loop is closed: nobody waits there any more
         return
