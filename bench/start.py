@@ -25,8 +25,9 @@ def measure(folder: Path, sizes: StartSizes) -> Findings:
     command = Path(sys.executable).with_name("counterfoil")
     if not command.exists():
         return Findings((), skipped=("the command counterfoil is not installed beside Python",))
-    compiled = os.environ | {"PYTHONPYCACHEPREFIX": str(folder / "compiled")}
-    bare = os.environ | {
+    given = {name: v for name, v in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    compiled = given | {"PYTHONPYCACHEPREFIX": str(folder / "compiled")}
+    bare = compiled | {
         "PYTHONPYCACHEPREFIX": str(folder / "nothing"),
         "PYTHONDONTWRITEBYTECODE": "1",
     }

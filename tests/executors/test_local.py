@@ -1,5 +1,6 @@
 """The executor and its keepers when runners die, keepers die, and nobody dies."""
 
+import errno
 import json
 import os
 import signal
@@ -231,6 +232,29 @@ async def test_the_first_who_asks_for_the_end_is_recorded_and_asking_again_is_ha
     assert record is not None
     assert (record.cause, record.requested_by) == (ExitCause.ENDED, "operator:ann")
     assert record == await execution.wait()
+    assert marked() == set()
+
+
+async def test_a_full_disk_loses_who_asked_for_the_end_but_not_the_end(
+    executor: Executor,
+    spec: Make,
+    agent: Agent,
+    marked: Callable[[], set[int]],
+    until: Until,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    execution = await executor.start(spec(agent("hang"), grace_seconds=0.4))
+    until(marked)
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(Folder, "write", full)
+    await execution.end("operator:ann")
+    monkeypatch.undo()
+    record = await execution.wait()
+    assert record is not None
+    assert record.cause is ExitCause.ENDED
     assert marked() == set()
 
 

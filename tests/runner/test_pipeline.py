@@ -584,7 +584,8 @@ def test_a_task_gets_its_environment_and_nothing_of_gits(
     monkeypatch.setenv("GIT_DIR", "/nowhere")
     monkeypatch.setenv("GIT_INDEX_FILE", "/nowhere")
     show = 'echo "$WORD ${GIT_DIR-none} ${GIT_INDEX_FILE-none} $GIT_TERMINAL_PROMPT" > env.txt'
-    gates = [kit.gate("git", 'test -z "$GIT_DIR" && git log -1 && git status')]
+    judge = 'test -z "$GIT_DIR" && git log -1 && git status && test "$WORD" = said'
+    gates = [kit.gate("git", judge)]
     played = stage.run(kit.sh("one", show, env={"WORD": "said"}, gates=gates))
     assert played.statuses() == {"one": "merged"}
     monkeypatch.undo()

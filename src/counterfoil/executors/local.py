@@ -69,7 +69,8 @@ class LocalExecution:
         if self._record() is not None or not processes.alive(self._keeper):
             return
         if self._home.asked_by() is None:
-            self._home.write(names.END, requested_by.encode("utf-8", "replace"))
+            with contextlib.suppress(OSError):  # a full disk: who asked is lost, the end is not
+                self._home.write(names.END, requested_by.encode("utf-8", "replace"))
         processes.send(self._keeper.pid, self._keeper.start, signal.SIGTERM)
 
     def _record(self) -> ExitRecord | None:

@@ -1,6 +1,5 @@
 """How an operator's wish reaches the driver of a run that is at work in this process."""
 
-import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -47,5 +46,4 @@ class Control:
     async def end_all(self, requested_by: str) -> None:
         """Ask every living execution to end."""
         for execution in list(self.live.values()):
-            with contextlib.suppress(OSError):  # a full disk; whoever asks will ask again
-                await execution.end(requested_by)
+            await execution.end(requested_by)

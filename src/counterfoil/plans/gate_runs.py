@@ -2,7 +2,7 @@
 
 import platform
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from counterfoil.core import codec
@@ -67,17 +67,18 @@ class GateKeeper:
     watch: Watch
 
     async def judge(self, task: Task, attempt: AttemptRow, merged: Merged) -> Judgement:
-        """Run the task's gates in order until one fails."""
+        """Run the task's gates in order until one fails; the task's variables are theirs too."""
         if not task.gates:
             return Judgement()
-        known = await self._known(task.gates, merged.tree)
+        gates_of_task = [replace(gate, env={**task.env, **gate.env}) for gate in task.gates]
+        known = await self._known(gates_of_task, merged.tree)
         fence = self.context.driver.fence
         checkout = self.context.folder.checkout(attempt.id, merged.tree, fence)
         rows: list[GateRow] = []
         try:
-            if any(gate.name not in known for gate in task.gates):
+            if any(gate.name not in known for gate in gates_of_task):
                 await self._check_out(checkout, merged.commit)
-            for gate in task.gates:
+            for gate in gates_of_task:
                 if gate.name in known:
                     row: GateRow | None = await self._reuse(gate, attempt, merged.tree)
                 else:
