@@ -20,10 +20,11 @@ import anyio
 import pytest
 
 from counterfoil.agents.claude import PROGRAM_VARIABLE, ClaudeAgent
-from counterfoil.app import plan_runs
+from counterfoil.app import plan_runs, run_views
 from counterfoil.app.house import House, open_house
 from counterfoil.app.maintenance import verify_ledger
-from counterfoil.app.plan_runs import Control, LaunchRequest, RunView
+from counterfoil.app.plan_runs import Control, LaunchRequest
+from counterfoil.app.run_views import RunView
 from counterfoil.app.settings import Settings
 from counterfoil.core.errors import AgentUnavailable
 from counterfoil.executors.folder import EXIT
@@ -139,8 +140,8 @@ class Stage:
 
     def look(self, model: ScriptedModel) -> "Seen":
         with self.house() as house:
-            view = plan_runs.view(house, "last")
-            entries = plan_runs.entries(house, "last", 0, None, 10_000)
+            view = run_views.view(house, "last")
+            entries = run_views.entries(house, "last", 0, None, 10_000)
             faults = [fault for one in verify_ledger(house, None, {}) for fault in one.faults]
         assert faults == []
         told = [(entry.kind, json.loads(entry.payload or "{}")) for entry in entries]
@@ -182,7 +183,7 @@ class Seen:
 
     def output(self) -> bytes:
         with self.stage.house() as house:
-            return plan_runs.attempt_output(house, "last", self.implements[-1].id)
+            return run_views.attempt_output(house, "last", self.implements[-1].id)
 
 
 def bounded(drive: Coroutine[Any, Any, RunView]) -> RunView:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from counterfoil.app.plan_runs import RunView
+from counterfoil.app.run_views import RunView
 from counterfoil.cli.main import cli
 from counterfoil.ledger.states import (
     AttemptOutcome,

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from counterfoil.app import plan_runs, wiring
+from counterfoil.app import plan_runs, run_views, wiring
 from counterfoil.app.house import House, open_house
 from counterfoil.app.maintenance import verify_ledger
 from counterfoil.app.settings import Settings
@@ -137,7 +137,7 @@ def crash_run(folder: Path, point: Point | None, counts: dict[str, int] | None =
 def recover_run(folder: Path) -> None:
     """Bring the plan to its end, as an operator would."""
     with house_of(folder) as house:
-        runs = plan_runs.list_runs(house, 10)
+        runs = run_views.list_runs(house, 10)
         control = plan_runs.Control()
         if not runs:
             request = plan_runs.LaunchRequest(folder / "plan.jsonl", folder / "repo", concurrency=2)
@@ -217,9 +217,9 @@ def judge(folder: Path, point: Point, struck: bool) -> Outcome:
     if (folder / "log" / "overlaps").exists():
         faults.append("two agents of one task lived at once")
     with house_of(folder) as house:
-        view = plan_runs.view(house, "last")
+        view = run_views.view(house, "last")
         faults += [one for findings in verify_ledger(house, None, {}) for one in findings.faults]
-        entries = plan_runs.entries(house, "last", 0, None, 10_000)
+        entries = run_views.entries(house, "last", 0, None, 10_000)
     if [entry.seq for entry in entries] != list(range(1, len(entries) + 1)):
         faults.append("the journal has a gap")
     if view.run.status != "succeeded" or any(task.status != "merged" for task in view.tasks):

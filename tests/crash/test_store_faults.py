@@ -6,7 +6,7 @@ from pathlib import Path
 import enumerate_points as crash
 import pytest
 
-from counterfoil.app import plan_runs, wiring
+from counterfoil.app import plan_runs, run_views, wiring
 from counterfoil.app.house import House
 from counterfoil.app.maintenance import verify_ledger
 from counterfoil.app.settings import Settings
@@ -50,7 +50,7 @@ def test_the_plan_completes_and_the_ledger_is_clean(
             view = asyncio.run(plan_runs.drive_new(house, request, control))
             store.disarm()
             findings = verify_ledger(house, None, {})
-            entries = plan_runs.entries(house, view.run.id, 0, None, 1000)
+            entries = run_views.entries(house, view.run.id, 0, None, 1000)
         assert kind in store.struck, f"{kind} after {after} struck nothing"
         assert view.run.status == "succeeded", (view.run.error_message, notices)
         assert [one for found in findings for one in found.faults] == []

@@ -17,10 +17,11 @@ from typing import Any
 import anyio
 import pytest
 
-from counterfoil.app import plan_runs, wiring
+from counterfoil.app import plan_runs, run_views, wiring
 from counterfoil.app.house import House
 from counterfoil.app.maintenance import verify_ledger
-from counterfoil.app.plan_runs import Control, LaunchRequest, RunView, Stop
+from counterfoil.app.plan_runs import Control, LaunchRequest, Stop
+from counterfoil.app.run_views import RunView
 from counterfoil.app.settings import Settings
 from counterfoil.core import codec
 from counterfoil.core.clock import Clock
@@ -118,7 +119,7 @@ class Played:
     def output(self, name: str) -> bytes:
         """What a task's newest attempt that said something wrote, or the attempt named."""
         with self.stage.house() as house:
-            return plan_runs.attempt_output(house, self.view.run.id, name)
+            return run_views.attempt_output(house, self.view.run.id, name)
 
     def done(self, task_id: str) -> Mapping[str, Any]:
         """The last ``dispatch.done`` of a task's implement attempts."""
@@ -126,7 +127,7 @@ class Played:
 
 
 def read_entries(house: House, run_id: str) -> list[Event]:
-    rows = plan_runs.entries(house, run_id, 0, None, 1_000_000)
+    rows = run_views.entries(house, run_id, 0, None, 1_000_000)
     return [
         Event(row.seq, row.kind, row.task_id, row.attempt_id, codec.decode(row.payload))
         for row in rows

@@ -9,7 +9,7 @@ import pytest
 
 import counterfoil
 from counterfoil.adapters.git import GitWorkspace
-from counterfoil.app import plan_runs
+from counterfoil.app import run_views
 from counterfoil.ledger import events
 
 OF_AN_ATTEMPT = frozenset(
@@ -151,7 +151,7 @@ def test_the_intent_of_a_merge_is_recorded_before_the_branch_moves(stage: Any, k
     def look(name: str) -> None:
         if name in ("intent", "ref_moved"):
             [branch] = stage.refs("refs/heads/counterfoil")
-            entries = plan_runs.entries(house, branch.rpartition("/")[2], 0, None, 1000)
+            entries = run_views.entries(house, branch.rpartition("/")[2], 0, None, 1000)
             kinds = [entry.kind for entry in entries if entry.kind.startswith("merge.")]
             seen.append((name, stage.git("rev-parse", branch), kinds))
 

@@ -10,7 +10,7 @@ from typing import Any
 import apsw
 import pytest
 
-from counterfoil.app import plan_runs
+from counterfoil.app import plan_runs, run_views
 from counterfoil.app.plan_runs import Stop
 from counterfoil.core.errors import Conflict
 
@@ -252,7 +252,7 @@ def test_a_frozen_driver_keeps_its_run_and_one_that_was_taken_over_leaves(
     first = driver(kit.sh("one", work, retries=0))
     until(Path(stage.folder, "log").exists)
     with stage.house() as house:
-        until(lambda: plan_runs.view(house, "last").attempts[0].status == "running")
+        until(lambda: run_views.view(house, "last").attempts[0].status == "running")
     os.kill(first.pid, signal.SIGSTOP)
     with pytest.raises(Conflict, match=f"process {first.pid}"):
         stage.recover()
@@ -274,7 +274,7 @@ def test_a_frozen_driver_keeps_its_run_and_one_that_was_taken_over_leaves(
     assert name == "StaleFence"
     assert recovered.view.run.id in message
     with stage.house() as house:
-        again = plan_runs.view(house, "last")
+        again = run_views.view(house, "last")
     assert (again.run.status, again.run.fence) == ("succeeded", 2)
     assert len(again.attempts) == len(recovered.view.attempts)
     assert stage.marks() == ["ran"]

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from counterfoil.app import plan_runs
+from counterfoil.app import plan_runs, run_views
 from counterfoil.app.maintenance import verify_ledger
 from counterfoil.core.errors import Conflict, PlanInvalid, RepositoryRefused, UsageError
 from counterfoil.stores.sqlite import SqliteStore
@@ -85,9 +85,9 @@ def test_a_detached_head_is_run_from_and_lands_only_where_somebody_says(
     assert fingerprint(stage.repository) == before
     with stage.house() as house:
         with pytest.raises(UsageError, match="detached HEAD"):
-            plan_runs.land(house, "last", None)
-        branch, old, new = plan_runs.land(house, "last", "main")
-        entries = plan_runs.entries(house, "last", 0, None, 1000)
+            run_views.land(house, "last", None)
+        branch, old, new = run_views.land(house, "last", "main")
+        entries = run_views.entries(house, "last", 0, None, 1000)
     assert branch == "main"
     assert old != new == stage.git("rev-parse", "main")
     assert entries[-1].kind == "run.landed"
@@ -96,7 +96,7 @@ def test_a_detached_head_is_run_from_and_lands_only_where_somebody_says(
 def test_what_succeeded_lands_on_the_branch_it_was_launched_from(stage: Any, kit: Any) -> None:
     stage.run(kit.sh("one", "echo 1 > one.txt"))
     with stage.house() as house:
-        plan_runs.land(house, "last", None)
+        run_views.land(house, "last", None)
     assert (stage.repository / "one.txt").read_text() == "1\n"
     assert stage.git("status", "--porcelain") == ""
 
@@ -144,7 +144,7 @@ def test_what_no_plan_can_run_on_is_refused_by_name_before_anything_is_recorded(
         stage.drive(lambda house, control: plan_runs.drive_new(house, request, control))
     assert refused.value.hint
     with stage.house() as house:
-        assert plan_runs.list_runs(house, 10) == []
+        assert run_views.list_runs(house, 10) == []
 
 
 def test_a_faulty_plan_and_an_unknown_base_are_refused_before_anything_is_recorded(
@@ -155,7 +155,7 @@ def test_a_faulty_plan_and_an_unknown_base_are_refused_before_anything_is_record
     with pytest.raises(UsageError, match="names no commit"):
         stage.run(kit.sh("one", "true"), base="nowhere")
     with stage.house() as house:
-        assert plan_runs.list_runs(house, 10) == []
+        assert run_views.list_runs(house, 10) == []
 
 
 def test_a_base_that_is_named_is_where_the_run_starts(stage: Any, kit: Any) -> None:
@@ -228,7 +228,7 @@ def test_a_linked_worktree_and_a_folder_inside_can_be_run_from(stage: Any, kit: 
     assert played.status == ("succeeded", "finished")
     assert played.output("one") == b"a.txt\nb.txt\ntests\n"
     with stage.house() as house:
-        assert plan_runs.land(house, "last", None)[0] == "feature"
+        assert run_views.land(house, "last", None)[0] == "feature"
     assert (linked / "one.txt").exists()
     assert not (stage.repository / "one.txt").exists()
     assert (linked / "tests" / "wip.py").read_text() == "wip\n"
@@ -463,7 +463,7 @@ def test_two_runs_in_two_processes_on_one_ledger_both_make_progress(
     told = [json.loads(child.communicate(timeout=kit.patience)[0]) for child in children]
     assert told == [["succeeded", "finished"]] * 2
     with stage.house() as house:
-        runs = plan_runs.list_runs(house, 10)
+        runs = run_views.list_runs(house, 10)
         faults = [fault for one in verify_ledger(house, None, {}) for fault in one.faults]
     assert len(runs) == 2
     assert faults == []

@@ -6,41 +6,14 @@ from pathlib import Path
 from counterfoil.app import wiring
 from counterfoil.app.holder import is_gone
 from counterfoil.app.house import House
-from counterfoil.app.plan_inputs import (
-    BRANCHES,
-    PLAN,
-    RunInput,
-    check_plan,
-    plan_of,
-    read_plan,
-)
-from counterfoil.app.run_views import (
-    RunView,
-    attempt_output,
-    entries,
-    find,
-    has_ended,
-    land,
-    list_runs,
-    view,
-)
-from counterfoil.core.errors import (
-    Conflict,
-    RepositoryRefused,
-    UsageError,
-)
-from counterfoil.ledger import (
-    artifacts,
-    holders,
-    runs,
-)
+from counterfoil.app.plan_inputs import BRANCHES, PLAN, RunInput, plan_of, read_plan
+from counterfoil.app.run_views import RunView, find, has_ended, view
+from counterfoil.core.errors import Conflict, RepositoryRefused, UsageError
+from counterfoil.ledger import artifacts, holders, runs
 from counterfoil.ledger.runs import Driver, NewRun
 from counterfoil.ledger.states import ExecutionStatus
 from counterfoil.ledger.unit import Unit
-from counterfoil.ledger.values import (
-    Refusal,
-    RunRow,
-)
+from counterfoil.ledger.values import Refusal, RunRow
 from counterfoil.plans.context import Limits, RunContext
 from counterfoil.plans.control import Control, Stop
 from counterfoil.plans.driver import PlanDriver
@@ -50,19 +23,7 @@ from counterfoil.plans.parser import parse_plan
 from counterfoil.plans.patience import in_thread
 from counterfoil.ports.workspace import Workspace
 
-__all__ = [
-    "Control",
-    "LaunchRequest",
-    "RunView",
-    "Stop",
-    "attempt_output",
-    "check_plan",
-    "entries",
-    "find",
-    "land",
-    "list_runs",
-    "view",
-]
+__all__ = ["Control", "LaunchRequest", "Stop"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,8 +138,9 @@ async def drive_resumed(
     """Go on with a paused run. Raises ``Conflict`` when it is not paused."""
     run = find(house, run_name)
     if run.status != ExecutionStatus.PAUSED:
-        verb = "show" if has_ended(run) else "recover"
-        hint = f"counterfoil runs {verb} {run.id}"
+        hint = f"counterfoil runs recover {run.id}"
+        if has_ended(run):
+            hint = f"counterfoil runs show {run.id}"
         raise Conflict(f"{run.id} is {run.status}, not paused", hint=hint)
     return await _take_and_drive(house, run, control, concurrency)
 
