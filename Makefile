@@ -4,7 +4,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 PYTEST_ARGS ?=
-BENCH_ARGS ?=
+BENCH_ARGS ?= --check
 export PYTHON
 
 .DEFAULT_GOAL := help
