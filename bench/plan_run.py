@@ -6,6 +6,7 @@ from pathlib import Path
 
 import anyio
 
+from bench.repository import rewriting
 from counterfoil import open_house
 from counterfoil.app.plan_runs import LaunchRequest, drive_new
 from counterfoil.app.settings import Settings
@@ -21,7 +22,7 @@ class PlanFailed(Exception):
 
 @dataclass(frozen=True, slots=True)
 class PlanRun:
-    """A plan of ``count`` tasks on a repository; each adds a file, or does nothing at all."""
+    """A plan of ``count`` tasks on a repository; each rewrites a file, or does nothing at all."""
 
     repository: Path
     home: Path
@@ -45,5 +46,5 @@ class PlanRun:
         return sorted(task.updated_at / 1000 for task in view.tasks)
 
     def _task(self, number: int) -> dict[str, object]:
-        run = ("touch", f"added{number}.txt") if self.change else NO_OP
+        run = rewriting(number) if self.change else NO_OP
         return {"id": f"task{number:04d}", "run": run}

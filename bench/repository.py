@@ -16,13 +16,23 @@ def make_repository(folder: Path) -> Path:
     """A repository with one commit of small files in a few folders."""
     folder.mkdir(parents=True)
     for number in range(FILES):
-        path = folder / f"part{number % 4}" / f"module{number}.py"
+        path = folder / file_of(number)
         path.parent.mkdir(exist_ok=True)
         path.write_text(f"LINES = {number}\n" * 30)
     git(folder, "init", "--quiet", "--initial-branch=main")
     git(folder, "add", "--all")
     git(folder, *IDENTITY, "commit", "--quiet", "--message=start")
     return folder
+
+
+def file_of(number: int) -> str:
+    """The file that a task rewrites: the repository stays as large as it was."""
+    return f"part{number % 4}/module{number % FILES}.py"
+
+
+def rewriting(number: int) -> tuple[str, ...]:
+    """A command that rewrites the file of a task, differently in every task."""
+    return ("sh", "-c", f"echo 'LINES = {number}' > {file_of(number)}")
 
 
 def git(folder: Path, *arguments: str) -> str:
@@ -37,7 +47,7 @@ def git(folder: Path, *arguments: str) -> str:
 
 @dataclass(slots=True)
 class BareAttempts:
-    """The git work of attempts that each add one file, and nothing around it."""
+    """The git work of attempts that each rewrite one file, and nothing around it."""
 
     repository: Path
     worktrees: Path
@@ -50,7 +60,7 @@ class BareAttempts:
         worktree = self.worktrees / f"task{number}"
         old = git(self.repository, "rev-parse", self.branch if number else "HEAD")
         git(self.repository, "worktree", "add", "--quiet", "--detach", str(worktree), old)
-        subprocess.run(["touch", f"added{number}.txt"], cwd=worktree, check=True)
+        subprocess.run(rewriting(number), cwd=worktree, check=True)
         git(worktree, "add", "-A")
         tree = git(worktree, "write-tree")
         made = git(worktree, *IDENTITY, "commit-tree", tree, "-p", old, "-m", "work")

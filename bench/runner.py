@@ -23,7 +23,7 @@ SIZES = Sizes(full=RunnerSizes(6, 25), quick=RunnerSizes(3, 12))
 
 
 def measure(folder: Path, sizes: RunnerSizes) -> Findings:
-    """Attempts that add one file, one at a time: a plan's, then bare ones, in turns."""
+    """Attempts that rewrite one file, one at a time: a plan's, then bare ones, in turns."""
     bare = BareAttempts(make_repository(folder / "bare"), folder / "worktrees")
     bare.attempt()
     ours: list[float] = []
@@ -36,7 +36,7 @@ def measure(folder: Path, sizes: RunnerSizes) -> Findings:
         ours.append(median(later - earlier for earlier, later in pairwise(ended)))
         beside.append(median(_timed(bare) for _ in range(sizes.attempts)))
         ratios.append(ours[-1] / beside[-1])
-    done = f"of {sizes.rounds * sizes.attempts} attempts that add a file"
+    done = f"of {sizes.rounds * sizes.attempts} attempts that rewrite a file"
     own = median(one - other for one, other in zip(ours, beside, strict=True))
     figures = (
         Figure("runner.attempt", median(ours), "ms", f"an attempt in a plan, median {done}"),

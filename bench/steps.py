@@ -26,7 +26,7 @@ class StepSizes:
     width: int = WIDTH
 
 
-SIZES = Sizes(full=StepSizes(40, 25, 10, 8), quick=StepSizes(16, 20, 4, 4))
+SIZES = Sizes(full=StepSizes(60, 50, 12, 8), quick=StepSizes(24, 50, 5, 4))
 
 
 def measure(folder: Path, sizes: StepSizes) -> Findings:

@@ -24,6 +24,7 @@ from counterfoil.ledger.values import Refusal
 from counterfoil.ports.store import CommitReplyLost, Connection, Store
 
 T = TypeVar("T")
+Answer = tuple[Any, BaseException | None]
 MOST_IN_A_GROUP = 256
 RECONNECT_SECONDS = 0.25
 
@@ -181,29 +182,40 @@ class GroupWriter:
             self._bell.get()
 
     def _commit_in_turn(self, group: list[Pending[Any]]) -> None:
-        """Commit a group in the thread whose turn it is, and answer all of it."""
+        """Commit a group in the thread whose turn it is, and answer all of it.
+
+        The answers go out last: who is woken finds this thread done with all but its sleep.
+        """
+        answers: list[Answer] = []
+        interrupt: BaseException | None = None
         try:
             with self._store.queue():
-                self._commit(group)
+                self._commit(group, answers)
         except BaseException as error:  # nobody may wait for ever, or inherit a transaction
             self._trouble = self._trouble or str(error)
             self._drop_connection()
-            left = [pending for pending in group if not pending.settled]
-            self._answer(left, [(None, error)] * len(left))
+            left = len(group) - len(answers)
+            answers += [(None, error)] * left
+            if not left and not isinstance(error, Exception):
+                interrupt = error
+        self._answer(group, answers)
+        if interrupt is not None:
+            raise interrupt
 
-    def _commit(self, group: list[Pending[Any]]) -> None:
-        answers = self._try(group)
-        if answers is not None:
-            self._answer(group, answers)
+    def _commit(self, group: list[Pending[Any]], answers: list[Answer]) -> None:
+        """Have ``answers`` grow by those whose units are durable, or are refused for good."""
+        together = self._try(group)
+        if together is not None:
+            answers += together
             return
         for pending in group:
             alone = self._try([pending])
             refused = StoreUnavailable(self._trouble or "the store ended the transaction")
-            self._answer([pending], alone or [(None, refused)])
+            answers += alone or [(None, refused)]
 
-    def _try(self, group: list[Pending[Any]]) -> list[tuple[Any, BaseException | None]] | None:
+    def _try(self, group: list[Pending[Any]]) -> list[Answer] | None:
         """One transaction. None: the engine ended it, or it is known not to have committed."""
-        answers: list[tuple[Any, BaseException | None]] = []
+        answers: list[Answer] = []
         kept: list[Unit] = []
         alone = len(group) == 1
         try:
@@ -277,9 +289,7 @@ class GroupWriter:
                 self._trouble = ""
                 return found
 
-    def _answer(
-        self, group: list[Pending[Any]], answers: list[tuple[Any, BaseException | None]]
-    ) -> None:
+    def _answer(self, group: list[Pending[Any]], answers: list[Answer]) -> None:
         loops: dict[asyncio.AbstractEventLoop, list[Pending[Any]]] = {}
         for pending, (value, error) in zip(group, answers, strict=True):
             pending._settle(value, error)
@@ -296,7 +306,7 @@ def _run(
     kept: list[Unit],
     *,
     alone: bool,
-) -> tuple[Any, BaseException | None]:
+) -> Answer:
     """Run a unit in its savepoint; for one that is ``alone`` the transaction is the savepoint."""
     if not alone:
         connection.savepoint()
