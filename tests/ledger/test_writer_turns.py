@@ -146,3 +146,19 @@ def test_many_plain_threads_all_get_their_own_answer(bench: Any) -> None:
         thread.join(60)
     assert sorted(answers) == list(range(1, 201))
     assert bench.faults() == []
+
+
+def test_an_interrupt_after_the_answer_is_known_is_raised_all_the_same(
+    bench: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Leaving:
+        def __enter__(self) -> None: ...
+
+        def __exit__(self, *_error: object) -> None:
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as interrupted:
+        interrupted.setattr(bench.store, "queue", Leaving)
+        with pytest.raises(KeyboardInterrupt):
+            bench.writer.do(bench.tell("s"))
+    assert bench.writer.do(bench.tell("s")).seq == 2

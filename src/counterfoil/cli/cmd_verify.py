@@ -90,7 +90,6 @@ def _tell(out: "Console", found: "Sequence[Findings]") -> None:
             f"{harmless(one.stream)}  ",
             verdict,
             f"  {count(one.entries, 'entry', 'entries')}, {count(one.artifacts, 'artifact')}",
-            f", {one.withheld:,} withheld" if one.withheld else "",
             f", head {one.head}",
         )
         for fault in one.faults:

@@ -1,8 +1,9 @@
 """The append-only record: gapless and hash-chained, written with the rows it tells of.
 
 Sequence numbers are given out under the lock of the stream's head row, so commit order is
-sequence order and no reader can pass a gap that fills later. The chain covers headers and the
-hash of the body, so that a body can later be withheld and the chain still stands.
+sequence order and no reader can pass a gap that fills later. The chain covers the headers (the
+moves among them) and the hash of the body, so that a body can later be withheld and the chain
+still stands, and still proves every state.
 """
 
 import hashlib
@@ -39,14 +40,42 @@ def genesis(scope: Scope, stream: str) -> str:
     return _sha256(f"{scope.tenant_id}\n{scope.workspace_id}\n{stream}")
 
 
-def body_hash(task_id: str | None, attempt_id: str | None, moves: str, payload: str) -> str:
-    nobody = task_id is None and attempt_id is None
-    owner = _NOBODY if nobody else codec.encode([task_id, attempt_id])
-    return _sha256(f"{owner}\n{moves}\n{payload}")
+def body_hash(payload: str) -> str:
+    return _sha256(payload)
 
 
-def chain_hash(previous: str, seq: int, kind: str, at: int, body_sha256: str) -> str:
-    return _sha256(f"{previous}\n{seq}\n{kind}\n{at}\n{body_sha256}")
+@dataclass(frozen=True, slots=True)
+class Header:
+    """What of an entry the chain covers directly, beside the hash before it."""
+
+    seq: int
+    kind: str
+    at: int
+    task_id: str | None
+    attempt_id: str | None
+    moves: str
+    body_sha256: str
+
+    def hash_after(self, previous: str) -> str:
+        nobody = self.task_id is None and self.attempt_id is None
+        owner = _NOBODY if nobody else codec.encode([self.task_id, self.attempt_id])
+        return _sha256(
+            f"{previous}\n{self.seq}\n{self.kind}\n{self.at}\n{owner}\n{self.moves}\n"
+            f"{self.body_sha256}"
+        )
+
+
+def header_of(entry: EntryRow) -> Header:
+    """The header of an entry as it is stored now."""
+    return Header(
+        entry.seq,
+        entry.kind,
+        entry.at,
+        entry.task_id,
+        entry.attempt_id,
+        entry.moves,
+        entry.body_sha256,
+    )
 
 
 def append(
@@ -73,10 +102,11 @@ def append(
     text = codec.encode(body)
     moves = codec.encode([list(move) for move in unit.moves]) if unit.moves else "[]"
     unit.moves.clear()
-    body_sha256 = body_hash(task_id, attempt_id, moves, text)
+    body_sha256 = body_hash(text)
     head.seq += 1
     head.advanced = True
-    head.hash = chain_hash(head.hash, head.seq, kind.name, unit.now, body_sha256)
+    header = Header(head.seq, kind.name, unit.now, task_id, attempt_id, moves, body_sha256)
+    head.hash = header.hash_after(head.hash)
     unit.run(
         _SQL["append"],
         scope.params(

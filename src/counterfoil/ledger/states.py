@@ -204,24 +204,35 @@ RUNS = Machine(
         "cause",
         "holder_id",
         "fence",
+        "run_key",
+        "subject_kind",
+        "subject_id",
+        "subject_version_id",
         "input_sha256",
+        "input_hash",
+        "input_hash_key",
+        "input_artifact_id",
         "result_sha256",
+        "result_artifact_id",
+        "parent_run_id",
+        "source_run_id",
         "lineage_root_id",
         "attempt_no",
         "error_code",
+        "error_message",
     ),
     RUN_MOVES,
 )
 STEPS = Machine(
     "run_steps",
     ("run_id", "step_key"),
-    ("status", "record_hash", "result_sha256", "error_code"),
+    ("status", "record_hash", "result_sha256", "result_artifact_id", "error_code"),
     STEP_MOVES,
 )
 TASKS = Machine(
     "plan_tasks",
     ("run_id", "task_id"),
-    ("status", "accepted", "spec_sha256", "candidate", "merged_commit"),
+    ("status", "accepted", "reason", "title", "spec_sha256", "candidate", "merged_commit"),
     TASK_MOVES,
 )
 ATTEMPTS = Machine(
@@ -232,12 +243,17 @@ ATTEMPTS = Machine(
         "task_id",
         "phase",
         "ordinal",
+        "agent",
+        "session",
         "fence",
         "holder_id",
         "base",
+        "folder",
+        "worktree",
         "outcome",
         "end_cause",
         "error_class",
+        "message",
         "candidate",
         "tree",
         "duration_ms",
@@ -246,9 +262,31 @@ ATTEMPTS = Machine(
 )
 
 GATES = Machine(
-    "gate_results", ("id",), ("tree", "gate", "environment", "result", "fail_class"), {}
+    "gate_results",
+    ("id",),
+    (
+        "task_id",
+        "attempt_id",
+        "tree",
+        "gate",
+        "environment",
+        "result",
+        "fail_class",
+        "command",
+        "cwd",
+        "exit_code",
+        "duration_ms",
+        "fingerprint",
+        "output_artifact_id",
+    ),
+    {},
 )
-ARTIFACTS = Machine("run_artifacts", ("id",), ("sha256", "size_bytes", "storage_key"), {})
+ARTIFACTS = Machine(
+    "run_artifacts",
+    ("id",),
+    ("attempt_id", "type", "mime", "size_bytes", "sha256", "storage_key", "meta"),
+    {},
+)
 
 MACHINES: Mapping[str, Machine] = {
     machine.table: machine for machine in (RUNS, STEPS, TASKS, ATTEMPTS, GATES, ARTIFACTS)

@@ -114,7 +114,10 @@ def move(
     row = unit.one(queries(machine.table)["move"], parameters)
     if row is None:
         return _why_not(unit, scope, machine, key, str(source), fence)
-    tell(unit, machine, key, {**recorded, "status": str(target)})
+    told = {**recorded, "status": str(target)}
+    if told.get("result_sha256") is not None and "result_artifact_id" in values:
+        told["result_artifact_id"] = told.get("result_artifact_id") or ""  # they move together
+    tell(unit, machine, key, told)
     return row
 
 

@@ -186,32 +186,31 @@ class GroupWriter:
 
         The answers go out last: who is woken finds this thread done with all but its sleep.
         """
-        answers: list[Answer] = []
+        answers: list[Answer] | None = None
         interrupt: BaseException | None = None
         try:
             with self._store.queue():
-                self._commit(group, answers)
+                answers = self._try(group)
+                if answers is None:
+                    self._one_by_one(group)
         except BaseException as error:  # nobody may wait for ever, or inherit a transaction
             self._trouble = self._trouble or str(error)
             self._drop_connection()
-            left = len(group) - len(answers)
-            answers += [(None, error)] * left
+            left = [] if answers else [pending for pending in group if not pending.settled]
+            self._answer(left, [(None, error)] * len(left))
             if not left and not isinstance(error, Exception):
                 interrupt = error
-        self._answer(group, answers)
+        if answers is not None:
+            self._answer(group, answers)
         if interrupt is not None:
             raise interrupt
 
-    def _commit(self, group: list[Pending[Any]], answers: list[Answer]) -> None:
-        """Have ``answers`` grow by those whose units are durable, or are refused for good."""
-        together = self._try(group)
-        if together is not None:
-            answers += together
-            return
+    def _one_by_one(self, group: list[Pending[Any]]) -> None:
+        """Each alone, and each answered at once: the store may go away before the next."""
         for pending in group:
             alone = self._try([pending])
             refused = StoreUnavailable(self._trouble or "the store ended the transaction")
-            answers += alone or [(None, refused)]
+            self._answer([pending], alone or [(None, refused)])
 
     def _try(self, group: list[Pending[Any]]) -> list[Answer] | None:
         """One transaction. None: the engine ended it, or it is known not to have committed."""
