@@ -40,7 +40,7 @@ class RepositoryLock:
     def held(self) -> Iterator[None]:
         """Raises ``GitFailed`` when another process holds it for too long."""
         with self._threads:
-            self._path.parent.mkdir(parents=True, exist_ok=True)
+            make_private(self._path.parent)
             with self._path.open("ab") as file:
                 self._take(file)
                 yield
@@ -185,7 +185,7 @@ def _require_untouched(repository: Repository, path: Path, sha: str) -> None:
 
 
 def _register(repository: Repository, path: Path, sha: str, existed: bool) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
+    make_private(path.parent)
     try:
         repository.git.run(
             "worktree",

@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
+from counterfoil.core.private_folders import make_private
 from counterfoil.executors.processes import Identity
 from counterfoil.ports.executor import ExitCause, ExitRecord, LaunchSpec, ProcessNote
 
@@ -26,6 +27,8 @@ END = "end"
 STDOUT = "stdout"
 STDERR = "stderr"
 KEEPER_LOG = "keeper.log"
+RECORD_BYTES = 64 * 1024
+"""Room for most exit records: 300 notes of some 200 bytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +39,7 @@ class Folder:
 
     def make(self) -> None:
         """Create it for its owner alone, or take it as it is."""
-        self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_private(self.path)
 
     def take_lock(self) -> int | None:
         """The descriptor that holds the lock, or None when somebody else does."""
@@ -64,17 +67,23 @@ class Folder:
 
     def write(self, name: str, data: bytes) -> None:
         """Replace a file as a whole, synced with its name before this returns."""
-        draft = self.path / f"{name}.{os.getpid()}.tmp"
-        with open(draft, "wb", opener=_private) as out:
-            out.write(data)
-            out.flush()
-            os.fsync(out.fileno())
+        draft = self._draft(name, data)
         draft.rename(self.path / name)
         names = os.open(self.path, os.O_RDONLY)
         try:
             os.fsync(names)
         finally:
             os.close(names)
+
+    def _draft(self, name: str, data: bytes) -> Path:
+        """A synced file beside the file of this name; written in place, for it may be reserved."""
+        draft = self.path / f"{name}.{os.getpid()}.tmp"
+        with open(draft, "wb", opener=_in_place) as out:
+            out.write(data)
+            out.truncate()
+            out.flush()
+            os.fsync(out.fileno())
+        return draft
 
     def write_json(self, name: str, value: Mapping[str, Any]) -> None:
         self.write(name, json.dumps(value, indent=1).encode() + b"\n")
@@ -128,6 +137,10 @@ class Folder:
             known[name] = tuple(ProcessNote(**note) for note in known.get(name, ()))
         return ExitRecord(**known)
 
+    def reserve_record(self) -> None:
+        """Take the room for this process's exit record, so that a full disk does not stop it."""
+        self._draft(EXIT, bytes(RECORD_BYTES))
+
     def write_record(self, record: ExitRecord) -> None:
         self.write_json(EXIT, asdict(record))
 
@@ -166,7 +179,8 @@ def launch_from_bytes(data: bytes) -> LaunchSpec:
     known = {name: entry[name] for name in _names(LaunchSpec) if name in entry}
     known["folder"] = Path(known["folder"])
     known["cwd"] = Path(known["cwd"])
-    known["stdin"] = None if known["stdin"] is None else Path(known["stdin"])
+    for name in ("stdin", "worktree"):
+        known[name] = None if known.get(name) is None else Path(known[name])
     known["argv"] = tuple(known["argv"])
     return LaunchSpec(**known)
 
@@ -176,7 +190,7 @@ def described(spec: LaunchSpec) -> dict[str, Any]:
     entry = {name: getattr(spec, name) for name in _names(LaunchSpec)}
     del entry["argv"], entry["env"]
     entry |= {"program": spec.argv[0] if spec.argv else "", "variables": sorted(spec.env)}
-    for name in ("folder", "cwd", "stdin"):
+    for name in ("folder", "cwd", "stdin", "worktree"):
         entry[name] = None if entry[name] is None else str(entry[name])
     return entry
 
@@ -185,8 +199,8 @@ def _names(kind: type[ExitRecord] | type[LaunchSpec]) -> list[str]:
     return [field.name for field in fields(kind)]
 
 
-def _private(path: str, flags: int) -> int:
-    return os.open(path, flags, 0o600)
+def _in_place(path: str, flags: int) -> int:
+    return os.open(path, flags & ~os.O_TRUNC, 0o600)
 
 
 def _stat(path: Path, what: str) -> int:

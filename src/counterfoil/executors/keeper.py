@@ -31,6 +31,7 @@ LOCK_PAUSE_SECONDS = 0.01
 TICK_SECONDS = 0.5
 RECORD_SECONDS = 300.0
 RECORD_PAUSE_SECONDS = 1.0
+FULL_DISK = (errno.ENOSPC, errno.EDQUOT)
 MOST_NOTES = 100
 OUTPUT_LIMIT_BY = "keeper"
 PR_SET_CHILD_SUBREAPER = 36
@@ -140,7 +141,7 @@ class Keeper:
     def __init__(self, folder: Folder, launch: LaunchSpec, clock: Clock, wake: Wake) -> None:
         self.folder, self.launch = folder, launch
         self.wake, self._clock = wake, clock
-        self._worktree = os.path.realpath(launch.cwd)
+        self._worktree = os.path.realpath(launch.worktree or launch.cwd)
         self._lock: int | None = None
         self._agent: subprocess.Popen[bytes] | None = None
         self._status: int | None = None
@@ -195,6 +196,7 @@ class Keeper:
         self._begun_at, self._begun = self._clock.now_us(), self._clock.monotonic()
         self._over_at, self._over = self._begun_at, self._begun
         try:
+            self.folder.reserve_record()
             self.note_start()
             asked = self.asked_to_end()
             if asked:
@@ -284,14 +286,18 @@ class Keeper:
         )
 
     def write_record(self, record: ExitRecord) -> Exit:
-        """Write the exit record, synced; on a full disk try for a while."""
+        """Write the exit record, synced; other errors than a full disk are tried for a while.
+
+        While the disk is full the lock is kept: nobody may take the attempt for a lost one.
+        """
         until = self._clock.monotonic() + RECORD_SECONDS
         while True:
             try:
                 self.folder.write_record(record)
             except OSError as error:
                 say(f"the exit record could not be written: {error}")
-                if error.errno == errno.ENOENT or self._clock.monotonic() >= until:
+                is_late = error.errno == errno.ENOENT or self._clock.monotonic() >= until
+                if is_late and error.errno not in FULL_DISK:
                     return Exit.RECORD_LOST
                 self.wake.wait(RECORD_PAUSE_SECONDS)
             else:

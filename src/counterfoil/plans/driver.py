@@ -70,8 +70,10 @@ class PlanDriver:
             context.driver,
             context.notice,
             leaving=lambda: control.stopping is not None,
+            going_on=lambda: self._changed.set(),
         )
-        watch = Watch(context.executor, control, context.ledger.clock, context.limits.linger)
+        clock, linger = context.ledger.clock, context.limits.linger
+        watch = Watch(context.executor, control, clock, linger, self.patience)
         self._checkout = CheckoutWatch(context, self.patience, control)
         preparer = Preparer(context, self.patience, watch)
         implementer = Implementer(context, self.patience, control, watch, preparer)

@@ -1,15 +1,17 @@
 """Gate 0: the commands that judge a candidate, each under a keeper on a fresh checkout."""
 
+import os
 import platform
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from counterfoil.core import codec
+from counterfoil.core.private_folders import make_private
 from counterfoil.ledger import artifacts, gates
 from counterfoil.ledger.artifacts import Stored
 from counterfoil.ledger.gates import Judged
-from counterfoil.ledger.states import GateResult
+from counterfoil.ledger.states import FailClass, GateResult
 from counterfoil.ledger.unit import Unit
 from counterfoil.ledger.values import AttemptRow, GateRow, Refusal
 from counterfoil.plans import gating
@@ -128,6 +130,9 @@ class GateKeeper:
         self, gate: Gate, attempt: AttemptRow, tree: str, checkout: Path
     ) -> GateRow | None:
         """The gate's row, or None when somebody stopped it."""
+        if not _is_inside(checkout, gate.cwd):
+            self.context.boundary("gated")
+            return await self._record(attempt, _misplaced(gate, tree), None)
         for _ in range(MOST_RUNS):
             folder, record = await self.patience.insist(
                 lambda: self._execute(gate, attempt, checkout)
@@ -165,6 +170,7 @@ class GateKeeper:
             timeout_seconds=gate.timeout_seconds or self.context.limits.gate_timeout,
             dead_man_seconds=self.context.limits.gate_timeout,
             grace_seconds=self.context.limits.grace,
+            worktree=checkout,
         )
         execution = await start_with_room(self.context.executor, spec)
         record = await self.watch.follow(f"{attempt.id}/{folder.name}", execution, None)
@@ -176,7 +182,7 @@ class GateKeeper:
     def _fresh_folder(self, attempt: AttemptRow) -> Path:
         """A folder that no keeper has used: a gate that was cut short runs again."""
         gates_folder = Path(attempt.folder) / GATES
-        gates_folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        make_private(gates_folder)
         number = len(list(gates_folder.iterdir())) + 1
         return gates_folder / f"{number:03d}"
 
@@ -223,6 +229,29 @@ class GateKeeper:
             )
 
         return await self.patience.perform(unit_of_work)
+
+
+def _is_inside(checkout: Path, cwd: str) -> bool:
+    """Whether a gate's folder is in the checkout: the candidate may have made it a link."""
+    root = os.path.realpath(checkout)
+    return Path(os.path.realpath(checkout / cwd)).is_relative_to(root)
+
+
+def _misplaced(gate: Gate, tree: str) -> Judged:
+    """The failure of a gate that is not started, as it would run outside its checkout."""
+    text = f"the gate's folder {gate.cwd!r} leads out of the checkout, so it was not started"
+    return Judged(
+        tree=tree,
+        gate=gate.name,
+        environment=environment_of(gate),
+        command=gate.run,
+        cwd=gate.cwd,
+        exit_code=None,
+        duration_ms=None,
+        fail_class=FailClass.OTHER,
+        message=text,
+        fingerprint=gating.fingerprint(FailClass.OTHER, gate.run, text),
+    )
 
 
 def _passed(record: ExitRecord | None) -> bool:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from counterfoil.core.errors import AgentUnavailable, ExecutorError, GitFailed, ValueRefused
 from counterfoil.core.ids import ATTEMPT
+from counterfoil.core.private_folders import make_private
 from counterfoil.ledger import artifacts, attempts, tasks
 from counterfoil.ledger.artifacts import Stored
 from counterfoil.ledger.attempts import End, Lease
@@ -182,8 +183,9 @@ class Implementer:
         """The failed gate's output, or the failed attempt's own, as a file for the retry."""
         if move.after is None:
             return None
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        make_private(folder)
         path = folder / "feedback.txt"
+        path.touch(mode=0o600)
         path.write_bytes(self._earlier_output(move))
         return path
 
@@ -202,7 +204,7 @@ class Implementer:
 
     def _spec(self, task: Task, leased: AttemptRow, agent: Agent, launch: Launch) -> LaunchSpec:
         folder = Path(leased.folder)
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        make_private(folder)
         stdin = None
         if launch.stdin:
             stdin = folder / "stdin"
@@ -223,6 +225,7 @@ class Implementer:
             quiet_seconds=launch.quiet_seconds,
             dead_man_seconds=timeout,
             grace_seconds=limits.grace,
+            worktree=Path(leased.worktree),
         )
 
     def _inherited(self, agent: Agent) -> dict[str, str]:

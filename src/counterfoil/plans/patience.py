@@ -76,6 +76,7 @@ class Patience:
     """Does units and other work of one run's driver, through stalls of the store.
 
     ``leaving`` tells that the run is to stop: then a stall is not waited out to its end.
+    ``going_on`` is called when a stall is over.
     """
 
     def __init__(
@@ -84,11 +85,13 @@ class Patience:
         driver: Driver,
         notice: Callable[[str], None],
         leaving: Callable[[], bool] = lambda: False,
+        going_on: Callable[[], None] = lambda: None,
     ) -> None:
         self._ledger = ledger
         self._driver = driver
         self._notice = notice
         self._leaving = leaving
+        self._going_on = going_on
         self._since: int | None = None
         self._told: tuple[str, str] = ("", "")
         self._disk_full_until = 0
@@ -153,13 +156,15 @@ class Patience:
         assert since is not None
         self._recovering = True
         try:
-            await self._ledger.perform(lambda unit: self._journal(unit, since, cause, message))
+            with anyio.CancelScope(shield=True):  # journaled but not known to be: told twice
+                await self._ledger.perform(lambda unit: self._journal(unit, since, cause, message))
         except StoreUnavailable:
             return
         finally:
             self._recovering = False
         self._since = None
         self._notice("going on: what happens can be recorded again")
+        self._going_on()
 
     def _journal(self, unit: Unit, since: int, cause: str, message: str) -> Refusal | None:
         payloads = (

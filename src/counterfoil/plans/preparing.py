@@ -52,6 +52,7 @@ class Preparer:
             timeout_seconds=timeout,
             dead_man_seconds=timeout,
             grace_seconds=limits.grace,
+            worktree=worktree,
         )
         start = partial(start_with_room, self.context.executor, spec)
         execution = await self.patience.insist(start)

@@ -6,6 +6,7 @@ comes later (after a crash) reads the same from the start.
 
 import contextlib
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import anyio
@@ -17,7 +18,7 @@ from counterfoil.core.limits import MAX_LINE_BYTES
 from counterfoil.core.lines import FileTail, LineFramer
 from counterfoil.ledger.values import AttemptRow
 from counterfoil.plans.control import Control
-from counterfoil.plans.patience import disk_full, no_room
+from counterfoil.plans.patience import Patience, disk_full, no_room
 from counterfoil.plans.verdict import FINISHED
 from counterfoil.ports.agent import Reader, Report
 from counterfoil.ports.executor import Execution, Executor, ExitRecord, LaunchSpec
@@ -64,6 +65,7 @@ class Watch:
     control: Control
     clock: Clock
     linger_seconds: float
+    patience: Patience
 
     async def follow(
         self, name: str, execution: Execution, reader: Reader | None
@@ -76,11 +78,19 @@ class Watch:
         try:
             async with anyio.create_task_group() as group:
                 group.start_soon(self._look, execution, reader)
+                group.start_soon(self._mind_room, execution.folder)
                 record = await execution.wait()
                 group.cancel_scope.cancel()
             return record
         finally:
             self.control.live.pop(name, None)
+
+    async def _mind_room(self, folder: Path) -> None:
+        """Stall the run, and have it told, while a living command's folder has no room."""
+        while True:
+            with contextlib.suppress(OSError):  # the run is to stop: its keepers wait for room
+                await self.patience.insist(partial(_find_room, folder))
+            await anyio.sleep(LOOK_SECONDS)
 
     async def _look(self, execution: Execution, reader: Reader | None) -> None:
         said = Transcript(execution.stdout, reader) if reader else None
@@ -102,6 +112,11 @@ class Watch:
                     await execution.end(FINISHED)
                     finished_at = said = reader = None
             await anyio.sleep(LOOK_SECONDS)
+
+
+async def _find_room(folder: Path) -> None:
+    if no_room(folder):
+        raise disk_full(folder)
 
 
 class Transcript:

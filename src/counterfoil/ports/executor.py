@@ -28,6 +28,8 @@ class LaunchSpec:
     """One command to run under a keeper.
 
     ``marker`` is put into the environment of all that it starts (the judged attempt's id).
+    ``worktree``: the one place that is searched for processes to end; None is ``cwd``. Whoever
+    lets others choose ``cwd`` gives it: ``cwd`` may be a link to somewhere else.
     Launches with one marker, or in one worktree, run one after the other: the end of each
     ends all that carries the marker or works there.
     ``fence`` is unique within ``folder``: one (folder, fence) is started at most once.
@@ -49,6 +51,7 @@ class LaunchSpec:
     dead_man_seconds: float | None = None
     grace_seconds: float = 5.0
     output_limit_bytes: int = 1 << 30
+    worktree: Path | None = None
 
 
 @dataclass(frozen=True, slots=True)
