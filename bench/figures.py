@@ -19,13 +19,17 @@ class Figure:
     what: str
 
 
+class MeasurementFailed(Exception):
+    """What was to be measured did not do its work, so its times say nothing."""
+
+
 @dataclass(frozen=True, slots=True)
 class Findings:
-    """The figures of one measurement, and in words what it left out and why."""
+    """The figures of one measurement, and in words what it left out, or why it has none."""
 
     figures: tuple[Figure, ...]
     skipped: tuple[str, ...] = ()
-    notes: tuple[str, ...] = ()
+    failed: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

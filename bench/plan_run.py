@@ -6,6 +6,7 @@ from pathlib import Path
 
 import anyio
 
+from bench.figures import MeasurementFailed
 from bench.repository import rewriting
 from counterfoil import open_house
 from counterfoil.app.plan_runs import LaunchRequest, drive_new
@@ -14,10 +15,6 @@ from counterfoil.ledger.states import ExecutionStatus
 from counterfoil.plans.control import Control
 
 NO_OP = ("true",)
-
-
-class PlanFailed(Exception):
-    """The plan did not succeed, so its times say nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +28,7 @@ class PlanRun:
     change: bool
 
     def run(self) -> list[float]:
-        """When the tasks ended, in order, in milliseconds. Raises ``PlanFailed``."""
+        """When the tasks ended, in order, in milliseconds. Raises ``MeasurementFailed``."""
         self.home.mkdir(parents=True)
         plan = self.home / "plan.jsonl"
         plan.write_text(
@@ -42,7 +39,8 @@ class PlanRun:
         with open_house(settings=settings) as house:
             view = anyio.run(lambda: drive_new(house, request, Control()))
         if view.run.status != ExecutionStatus.SUCCEEDED:
-            raise PlanFailed(f"the plan ended {view.run.status}: {view.run.error_message}")
+            ended = f"the plan ended {view.run.status}: {view.run.error_message}"
+            raise MeasurementFailed(ended)
         return sorted(task.updated_at / 1000 for task in view.tasks)
 
     def _task(self, number: int) -> dict[str, object]:

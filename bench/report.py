@@ -19,7 +19,7 @@ def table(findings: Mapping[str, Findings]) -> str:
     lines = [_aligned(row, widths) for row in rows]
     for found in findings.values():
         lines += [f"skipped: {reason}" for reason in found.skipped]
-        lines += found.notes
+        lines += [f"failed: {reason}" for reason in found.failed]
     return "\n".join(lines)
 
 
@@ -27,7 +27,13 @@ def as_json(findings: Mapping[str, Findings]) -> str:
     """Every figure by key, with what it was measured on."""
     figures = {f.key: round(f.value, 4) for found in findings.values() for f in found.figures}
     skipped = [reason for found in findings.values() for reason in found.skipped]
-    document = {"machine": machine(), "figures": figures, "skipped": skipped}
+    failed = [reason for found in findings.values() for reason in found.failed]
+    document = {
+        "machine": machine(),
+        "figures": figures,
+        "skipped": skipped,
+        "failed": failed,
+    }
     return json.dumps(document, indent=2) + "\n"
 
 

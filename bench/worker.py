@@ -14,6 +14,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Protocol, Self
 
+from bench.figures import MeasurementFailed
+
 ROOT = Path(__file__).parent.parent
 CONTENDERS = {
     "floor": "bench.floor:Floor",
@@ -28,10 +30,6 @@ class Contender(Protocol):
     """Made from a folder; every other public method is a question that answers a number."""
 
     def close(self) -> None: ...
-
-
-class WorkerFailed(Exception):
-    """A contender could not do what it was asked; the end of its log is in the message."""
 
 
 class Worker:
@@ -51,12 +49,12 @@ class Worker:
             )
         try:
             self._answer()
-        except WorkerFailed:
+        except MeasurementFailed:
             self.close()
             raise
 
     def ask(self, question: str, **arguments: int) -> float:
-        """The contender's answer. Raises ``WorkerFailed``."""
+        """The contender's answer. Raises ``MeasurementFailed``."""
         assert self._process.stdin is not None
         try:
             self._process.stdin.write(json.dumps([question, arguments]).encode() + b"\n")
@@ -95,7 +93,7 @@ class Worker:
         line = self._process.stdout.readline()
         if not line:
             said = self._log.read_text("utf-8", "replace").strip()[-2000:]
-            raise WorkerFailed(f"{self._name} ended early: {said or 'it said nothing'}")
+            raise MeasurementFailed(f"{self._name} ended early: {said or 'it said nothing'}")
         return json.loads(line)
 
 

@@ -5,13 +5,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from bench.figures import Figure, Findings, Sizes, interleave, ratio
+from bench.figures import Figure, Findings, MeasurementFailed, Sizes, interleave, ratio
 from bench.limits import BY_KEY, LIMITS, missed, unmeasured
 from bench.plan import PlanSizes, per_task
 from bench.runner import RunnerSizes
 from bench.start import StartSizes
 from bench.steps import StepSizes
-from bench.worker import Worker, WorkerFailed
+from bench.worker import Worker
 
 from bench import __main__ as command
 from bench import plan, report, runner, start, steps
@@ -116,7 +116,7 @@ def test_a_peer_that_is_installed_is_measured(tmp_path: Path) -> None:
 
 
 def test_a_worker_that_cannot_start_says_why(tmp_path: Path) -> None:
-    with pytest.raises(WorkerFailed, match="KeyError: 'nobody'"):
+    with pytest.raises(MeasurementFailed, match="KeyError: 'nobody'"):
         Worker("nobody", tmp_path / "nobody")
 
 
@@ -159,6 +159,21 @@ def test_check_fails_and_names_what_was_missed(
     assert "missed: start.help is 301.00 x, and must be <= 300" in said
     assert "skipped: a peer is missing" in said
     assert "not checked: steps.sync_over_floor" in said
+
+
+def test_a_measurement_that_fails_is_told_and_the_others_are_reported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail(_folder: Path, _sizes: None) -> Findings:
+        raise MeasurementFailed("the plan ended paused")
+
+    measuring(12.0, monkeypatch)
+    table = {"plan": (fail, Sizes(None, None)), **command.MEASUREMENTS}
+    monkeypatch.setattr(command, "MEASUREMENTS", table)
+    assert command.main(["--folder", str(tmp_path)]) == 1
+    said = capsys.readouterr().out
+    assert "failed: plan: the plan ended paused" in said
+    assert "start.help" in said
 
 
 def test_figures_are_written_only_when_asked(

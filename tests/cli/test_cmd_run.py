@@ -116,6 +116,10 @@ def test_json_is_the_journal_and_an_object_that_closes_it(
     assert [entry["seq"] for entry in entries] == list(range(1, len(entries) + 1))
     assert last["status"] == "succeeded"
     assert last["branch"] == f"counterfoil/{last['run']}"
+    assert last["head"].startswith(f"{entries[-1]['seq']}-")
+    proof = kit.process("verify", last["run"], "--head", last["head"], home=home)
+    assert proof.returncode == Exit.OK, proof.stdout
+    assert f"complete up to the kept head {last['head']}" in proof.stdout
     assert last["tasks"]["a"]["status"] == "merged"
     assert last["tasks"]["a"]["input_tokens"] is None
     assert last["next"] == f"counterfoil runs land {last['run']}"
@@ -201,19 +205,59 @@ def test_a_run_whose_reader_goes_away_runs_to_its_end(
     assert shown["run"]["status"] == "succeeded"
 
 
+def test_a_run_whose_output_is_closed_or_has_no_room_runs_to_its_end(
+    kit: Any, repository: Path, tmp_path: Path, home: Path
+) -> None:
+    plan = kit.plan(tmp_path / "plan.jsonl", kit.shell("a", "echo x > x.txt"))
+    for target, said in ((">&-", ""), ("> /dev/full", "No space left on device")):
+        done = subprocess.run(
+            ["sh", "-c", f'"$@" {target}', "sh", *kit.command, "run", plan, "--repo", repository],
+            env=kit.environment(home),
+            stderr=subprocess.PIPE,
+            text=True,
+            timeout=DEADLINE,
+            check=False,
+        )
+        assert done.returncode == Exit.OK, done.stderr
+        assert said in done.stderr
+        assert bool(done.stderr) is bool(said)
+
+
+def test_a_terminal_that_hangs_up_leaves_the_run_to_be_recovered(
+    kit: Any, waiting_plan: Path, repository: Path, tmp_path: Path, home: Path
+) -> None:
+    pid, fd = os.forkpty()
+    if pid == 0:
+        fcntl.ioctl(0, termios.TIOCSWINSZ, struct.pack("HHHH", 30, 120, 0, 0))
+        os.dup2(os.open(tmp_path / "errors", os.O_CREAT | os.O_WRONLY), 2)
+        words = [*kit.command, "run", str(waiting_plan), "--repo", str(repository)]
+        os.execve(words[0], words, kit.environment(home) | {"TERM": "xterm-256color"})
+    too_late = threading.Timer(DEADLINE, os.kill, (pid, signal.SIGKILL))
+    too_late.start()
+    try:
+        shown = _read(fd, until=b"implement 1")
+    finally:
+        os.close(fd)
+        _, status = os.waitpid(pid, 0)
+        too_late.cancel()
+    assert b"implement 1" in shown, shown.decode()
+    assert os.waitstatus_to_exitcode(status) == Exit.LEFT, (tmp_path / "errors").read_text()
+
+
 def test_on_a_terminal_the_tasks_are_drawn_and_ctrl_c_pauses_the_run(
     kit: Any, waiting_plan: Path, repository: Path, home: Path
 ) -> None:
     pid, fd = os.forkpty()
     if pid == 0:
+        fcntl.ioctl(0, termios.TIOCSWINSZ, struct.pack("HHHH", 30, 120, 0, 0))
         env = kit.environment(home) | {"TERM": "xterm-256color"}
         words = [*kit.command, "run", str(waiting_plan), "--repo", str(repository)]
         os.execve(words[0], words, env)
     too_late = threading.Timer(DEADLINE, os.kill, (pid, signal.SIGKILL))
     too_late.start()
     try:
-        fcntl.ioctl(fd, termios.TIOCSWINSZ, struct.pack("HHHH", 30, 120, 0, 0))
         shown = _read(fd, until=b"implement 1")
+        assert b"implement 1" in shown, shown.decode()
         os.write(fd, b"\x03")
         shown += _read(fd)
     finally:

@@ -107,7 +107,8 @@ def test_the_closing_object_tells_each_task(rows: Any) -> None:
     usage = {"task": "parse", "attemptId": "at_parse1", "inputTokens": 7, "outputTokens": 2}
     tally.add("task.usage", usage)
     run = replace(rows.run(ExecutionStatus.PAUSED), cause="rate_limit")
-    told = closing_object(rows.view(run), tally, Commands(Path("l.db")))
+    told = closing_object(rows.view(run), tally, Commands(Path("l.db")), "12-0a1b2c3d")
+    assert told["head"] == "12-0a1b2c3d"
     assert told["run"] == rows.run_id
     assert (told["status"], told["cause"]) == ("paused", "rate_limit")
     assert told["next"] == f"counterfoil runs resume {rows.run_id} --ledger l.db"

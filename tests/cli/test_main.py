@@ -137,6 +137,35 @@ def test_a_reader_that_goes_away_is_no_error(kit: Any, recorded: Any) -> None:
     assert (started.returncode, said) == (Exit.NO_READER, "")
 
 
+@pytest.mark.parametrize(
+    ("target", "code", "said"),
+    [
+        (">&-", Exit.OK, ""),
+        (">&- 2>&- <&-", Exit.OK, ""),
+        ("> /dev/full", Exit.SURROUNDINGS, "error: writing failed: No space left on device\n"),
+    ],
+)
+@pytest.mark.parametrize("words", [("runs", "show", "last"), ("runs", "list", "--json")])
+def test_output_that_is_closed_or_has_no_room_is_no_crash(
+    target: str, code: Exit, said: str, words: tuple[str, ...], kit: Any, recorded: Any
+) -> None:
+    done = subprocess.run(
+        ["sh", "-c", f'"$@" {target}', "sh", *kit.command, *words],
+        env=kit.environment(recorded.home),
+        stderr=subprocess.PIPE,
+        text=True,
+        timeout=60,
+    )
+    assert done.returncode == code, done.stderr
+    assert done.stderr.startswith(said)
+    assert bool(done.stderr) is bool(said)
+    assert "report it" not in done.stderr
+
+
+def test_a_sequence_number_beyond_the_ledgers_is_a_wrong_use(call: Any) -> None:
+    assert call("runs", "events", "last", "--since", "9" * 23).exit_code == Exit.USAGE
+
+
 def test_the_entry_point_ends_the_process(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

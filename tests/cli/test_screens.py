@@ -22,12 +22,23 @@ from counterfoil.ledger.states import (
 
 def closing(view: Any, tally: Tally | None = None, ledger: Path | None = None) -> str:
     stream = io.StringIO()
-    screens.closing(console(stream), view, tally or Tally(), Commands(ledger), view.run.updated_at)
+    screens.closing(
+        console(stream),
+        view,
+        tally or Tally(),
+        Commands(ledger),
+        view.run.updated_at,
+        "12-0a1b2c3d",
+    )
     return stream.getvalue()
 
 
 def last_line(text: str) -> str:
     return text.rstrip().splitlines()[-1]
+
+
+def test_the_closing_screen_shows_the_head_to_keep(rows: Any) -> None:
+    assert "\nHead       12-0a1b2c3d  (keep it elsewhere" in closing(rows.view())
 
 
 def test_a_run_that_succeeded_is_to_be_landed(rows: Any) -> None:

@@ -1,5 +1,6 @@
 """How output reaches a terminal, a pipe or a file."""
 
+import errno
 import io
 import os
 import sys
@@ -102,6 +103,17 @@ def test_a_diagnostic_that_nobody_can_read_is_no_error(monkeypatch: pytest.Monke
 def test_json_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     terminal.print_json({"a": "✓\n"})
     assert capsys.readouterr().out == '{"a": "\\u2713\\n"}\n'
+
+
+def test_only_output_errors_mean_that_the_reader_has_gone(monkeypatch: pytest.MonkeyPatch) -> None:
+    hung_up = OSError(errno.EIO, "Input/output error")
+    monkeypatch.setattr(terminal, "_leads_to_a_device", lambda: True)
+    assert terminal.reader_has_gone(hung_up)
+    assert terminal.reader_has_gone(BrokenPipeError())
+    assert not terminal.reader_has_gone(OSError(errno.EIO, "Input/output error", "ledger.db"))
+    assert not terminal.reader_has_gone(OSError(errno.ENOSPC, "No space left on device"))
+    monkeypatch.setattr(terminal, "_leads_to_a_device", lambda: False)
+    assert not terminal.reader_has_gone(hung_up)
 
 
 def test_a_reader_that_is_gone_is_told_to_whoever_prints(kit: Any) -> None:

@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -131,6 +132,83 @@ def test_a_store_that_is_away_is_looked_at_again(entries: list[Any]) -> None:
     journal.broken = False
     watcher.finish()
     assert display.seen == [1, 2]
+
+
+def test_an_unexpected_error_is_said_once_and_the_view_goes_on(entries: list[Any]) -> None:
+    class Odd(Journal):
+        def view(self, run_id: str) -> Any:
+            self.views += 1
+            if self.views < 3:
+                raise KeyError("odd")
+            return "view"
+
+    journal, display = Odd(entries[:1]), Recorder()
+    watcher = Watcher(journal, display, StillClock(), views=True)
+    watcher.run_id = "run_1"
+    for _ in range(4):
+        watcher._look()
+    assert (journal.views, display.views) == (3, 1)
+    assert display.notices == ["The view stumbled: unexpected KeyError: 'odd'"]
+    assert display.seen == [1]
+
+
+def test_a_display_that_fails_oddly_is_asked_again(entries: list[Any]) -> None:
+    journal, display = Journal(entries[:2]), Recorder(fails=ValueError)
+    watcher = Watcher(journal, display, StillClock(), views=False)
+    journal.there = 1
+    watcher._look()
+    journal.there = 2
+    watcher._look()
+    assert display.seen == [1, 2]
+    assert len(display.notices) == 1
+
+
+def test_what_was_read_before_an_error_is_shown_all_the_same(entries: list[Any]) -> None:
+    class Halfway(Journal):
+        def entries(self, run_id: str, since: int) -> Sequence[Any]:
+            if since == watch.PAGE and not self.views:
+                self.views = 1
+                raise StoreUnavailable("away")
+            return super().entries(run_id, since)
+
+    display = Recorder()
+    watcher = Watcher(Halfway(entries), display, StillClock(), views=False)
+    watcher._look()
+    assert len(display.seen) == watch.PAGE
+    watcher._look()
+    assert display.seen == list(range(1, 1201))
+
+
+def test_one_slow_look_does_not_make_the_view_stand_still(
+    entries: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waits: list[float] = []
+
+    class Slow(StillClock):
+        now = 0.0
+
+        def monotonic(self) -> float:
+            self.now += 20.0
+            return self.now
+
+    watcher = Watcher(Journal(entries[:1]), Recorder(), Slow(), views=False)
+
+    def wait(seconds: float) -> bool:
+        waits.append(seconds)
+        watcher._finishing = True
+        return True
+
+    monkeypatch.setattr(watcher._wake, "wait", wait)
+    watcher._follow()
+    assert waits == [watch.LONGEST_SECONDS]
+
+
+def test_the_head_is_the_last_entry_that_was_read(rows: Any) -> None:
+    last = replace(rows.entry(7, "run.status"), hash="0a1b2c3d" * 8)
+    watcher = Watcher(Journal([last]), Recorder(), StillClock(), views=False)
+    assert watcher.head == ""
+    watcher._look()
+    assert watcher.head == "7-0a1b2c3d"
 
 
 def test_notices_are_shown_even_when_no_run_was_started() -> None:

@@ -594,3 +594,23 @@ def test_a_line_without_an_end_is_given_out_in_bounded_parts_that_part_no_secret
 
 def test_the_ruleset_is_versioned():
     assert RULESET == "2026.11"
+
+
+def test_variables_that_name_a_secret_are_registered_and_others_are_not() -> None:
+    redactor = Redactor()
+    secrets = {
+        name: f"{name.lower()}-value-1234"
+        for name in ("GITHUB_TOKEN", "PGPASSWORD", "MYSQL_PWD", "GH_PAT", "STRIPE_KEY", "DB_PASS")
+    }
+    plain = {
+        "MAX_TOKENS": "100000",
+        "PWD": "/home/somebody/project",
+        "SSL_KEY": "/etc/ssl/private.pem",
+        "SORT_KEY": "created_at",
+        "LANG": "en_US.UTF-8-and-more",
+    }
+    redactor.register_variables(secrets | plain)
+    for value in secrets.values():
+        assert value not in redactor.text(f"it printed {value} at the end")
+    for value in plain.values():
+        assert redactor.text(f"it printed {value} at the end") == f"it printed {value} at the end"

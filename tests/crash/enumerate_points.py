@@ -200,7 +200,7 @@ def try_point(root: Path, number: int, point: Point) -> Outcome:
         struck = strike_with_keeper_held(folder, pid)
     else:
         code = wait_for(pid)
-        struck = code == -signal.SIGKILL or point.kind == "keeper"
+        struck = (folder / "held").exists() if point.kind == "keeper" else code == -signal.SIGKILL
     code = wait_for(forked(lambda: recover_run(folder), folder / "recover.log"))
     if code:
         said = (folder / "recover.log").read_text()[-1500:]

@@ -58,6 +58,13 @@ def test_a_living_attempt_is_adopted_and_not_given_out_again(report: str, name: 
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["before_lock", "after_spawn", "before_record"])
+@pytest.mark.parametrize(
+    "name", ["before_lock", "after_lock", "before_spawn", "after_spawn", "before_record"]
+)
 def test_an_attempt_whose_keeper_died_is_given_out_again(report: str, name: str) -> None:
     assert "completed, 3 attempts" in row(report, "keeper", name)
+
+
+@pytest.mark.slow
+def test_an_attempt_whose_keeper_died_after_its_record_is_not_given_out_again(report: str) -> None:
+    assert "completed, 2 attempts" in row(report, "keeper", "after_record")

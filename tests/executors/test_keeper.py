@@ -1,5 +1,6 @@
 """A keeper alone: its lock, its fence, its record, and the end of all that it started."""
 
+import contextlib
 import errno
 import fcntl
 import os
@@ -8,7 +9,8 @@ import signal
 import subprocess
 import sys
 import textwrap
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -507,10 +509,16 @@ def test_no_secret_of_the_launch_is_on_the_disk(spec: Make, agent: Agent, keeper
 
 
 @pytest.mark.parametrize(
-    ("failures", "code"), [(2, Exit.RECORDED), (10**9, Exit.RECORD_LOST)], ids=["a while", "ever"]
+    ("number", "failures", "code"),
+    [
+        (errno.ENOSPC, 20, Exit.RECORDED),
+        (errno.EDQUOT, 20, Exit.RECORDED),
+        (errno.EIO, 2, Exit.RECORDED),
+        (errno.EIO, 10**9, Exit.RECORD_LOST),
+    ],
 )
-def test_a_full_disk_delays_the_record_and_is_never_silent(
-    spec: Make, agent: Agent, keeper: Start, failures: int, code: Exit
+def test_only_another_error_than_a_full_disk_loses_the_record_and_none_is_silent(
+    spec: Make, agent: Agent, keeper: Start, number: int, failures: int, code: Exit
 ) -> None:
     script = f"""
         import sys
@@ -522,7 +530,7 @@ def test_a_full_disk_delays_the_record_and_is_never_silent(
             global left
             left -= 1
             if left >= 0:
-                raise OSError({errno.ENOSPC}, "No space left on device")
+                raise OSError({number}, "The disk's reason")
             write(self, record)
         folder.Folder.write_record = full
         sys.exit(keeper.run(Path(sys.argv[1]), keeper.Keeper))
@@ -531,6 +539,96 @@ def test_a_full_disk_delays_the_record_and_is_never_silent(
     child = keeper(launch, *PYTHON, "-c", textwrap.dedent(script))
     assert child.wait() == code
     log = (launch.folder / "keeper.log").read_text()
-    assert "the exit record could not be written: [Errno 28] No space left on device" in log
+    assert f"the exit record could not be written: [Errno {number}] The disk's reason" in log
     if code is Exit.RECORDED:
         assert record_of(launch).exit_code == 3
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A real file system of 1 MB."""
+    place = tmp_path / "small"
+    place.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(place)]
+    if os.geteuid() != 0 or subprocess.run(mount, check=False, capture_output=True).returncode:
+        pytest.skip("only who may mount can make a small disk")
+    yield place
+    subprocess.run(["umount", "--lazy", str(place)], check=True)
+
+
+def fill(disk: Path) -> Path:
+    ballast = disk / "ballast"
+    with ballast.open("wb", buffering=0) as out, contextlib.suppress(OSError):
+        while out.write(b"x" * 4096):
+            pass
+    return ballast
+
+
+def test_a_disk_that_the_agent_fills_does_not_stop_the_record(
+    spec: Make, keeper: Start, small_disk: Path
+) -> None:
+    fill_it = f"cat /dev/zero > {small_disk}/ballast; exit 3"
+    launch = spec(("sh", "-c", fill_it), folder=small_disk / "attempt")
+    assert keeper(launch).wait(20) == Exit.RECORDED
+    assert record_of(launch).exit_code == 3
+
+
+def test_a_keeper_without_room_for_its_record_keeps_the_lock_until_there_is_room(
+    spec: Make, keeper: Start, small_disk: Path, until: Until, runs: Callable[[], int], agent: Agent
+) -> None:
+    script = """
+        import sys
+        from pathlib import Path
+        from counterfoil.executors import folder, keeper
+        keeper.RECORD_SECONDS, keeper.RECORD_PAUSE_SECONDS = 0.1, 0.05
+        folder.Folder.reserve_record = lambda self: None
+        tries, write = Path(sys.argv[1]).parent.parent / "tries", folder.Folder.write_record
+        def counted(self, record):
+            with tries.open("a") as out:
+                out.write(".")
+            write(self, record)
+        folder.Folder.write_record = counted
+        sys.exit(keeper.run(Path(sys.argv[1]), keeper.Keeper))
+    """
+    launch = spec(agent("sleep:60"), folder=small_disk / "attempt")
+    child = keeper(launch, *PYTHON, "-c", textwrap.dedent(script))
+    until(lambda: runs())
+    ballast = fill(small_disk)
+    child.terminate()
+    tries = small_disk.parent / "tries"
+    until(lambda: tries.exists() and tries.stat().st_size > 10)
+    assert child.poll() is None
+    assert Folder(launch.folder).is_locked()
+    assert Folder(launch.folder).record() is None
+    ballast.unlink()
+    assert child.wait() == Exit.RECORDED
+    assert record_of(launch).cause is ExitCause.ENDED
+    assert runs() == 1
+
+
+def test_only_the_worktree_is_searched_for_processes_to_end(
+    spec: Make, agent: Agent, keeper: Start, tmp_path: Path
+) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (tmp_path / "work tree é" / "sub").symlink_to(elsewhere)
+    launch = spec(agent("sleep:0.3"), cwd=tmp_path / "work tree é" / "sub")
+    launch = replace(launch, worktree=tmp_path / "work tree é")
+    child = keeper(launch)
+    assert child.stdout is not None
+    assert child.stdout.read() == b"ready\n"
+    with subprocess.Popen(["sleep", "60"], cwd=elsewhere) as stranger:
+        try:
+            assert child.wait() == Exit.RECORDED
+            assert stranger.poll() is None
+        finally:
+            stranger.kill()
+    assert record_of(launch).ended == ()
+
+
+def test_all_folders_made_above_the_attempts_are_private(tmp_path: Path) -> None:
+    (tmp_path / "home").mkdir(mode=0o755)
+    Folder(tmp_path / "home" / "runs" / "run" / "attempts" / "one").make()
+    made = ("runs", "runs/run", "runs/run/attempts", "runs/run/attempts/one")
+    modes = {(tmp_path / "home" / name).stat().st_mode & 0o777 for name in made}
+    assert modes == {0o700}

@@ -319,6 +319,8 @@ def test_a_wrong_value_is_named_with_its_task_and_its_column(
         ('"a"', "NOT_AN_OBJECT", 1),
         ('{"plan": "x"}', "BAD_HEADER", 10),
         ('{"plan": {"concurrency": 0}}', "BAD_CONCURRENCY", 26),
+        ('{"plan": {"concurrency": 257}}', "BAD_CONCURRENCY", 26),
+        ('{"plan": {"concurrency": 1' + "0" * 30 + "}}", "BAD_CONCURRENCY", 26),
         ('{"plan": {}, "more": 1}', "BAD_HEADER", 22),
         ('{"plan": {"retries": "x"}}', "BAD_RETRIES", 22),
     ],
@@ -326,6 +328,60 @@ def test_a_wrong_value_is_named_with_its_task_and_its_column(
 def test_a_line_that_is_no_task_is_one_fault_with_its_column(line: str, code: str, column: int):
     fault = only_fault(line)
     assert (fault.code, fault.column) == (code, column)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        r'{"plan": {"name": @"\ud800"}}',
+        r'{"plan": {"gates": [{"name": @"g\uDfff", "run": ["x"]}]}}',
+        r'{"id": "a", "title": @"x\ud800", "prompt": "x"}',
+        r'{"id": "a", "prompt": @"\udc80 x"}',
+        r'{"id": "a", "run": ["x", @"\ud800"]}',
+        r'{"id": "a", "prompt": "x", "prepare": [@"\ud800"]}',
+        r'{"id": "a", "prompt": "x", "files": [@"\ud800"]}',
+        r'{"id": "a", "prompt": "x", "env": {"A": @"\ud800"}}',
+        r'{"id": "a", "prompt": "x", "env": {"A\ud800": @"x"}}',
+        r'{"id": "a", "prompt": "x", "agent": @"\ud800"}',
+        r'{"id": "a", "prompt": "x", "agent": {"name": "claude", "model": @"\ud800"}}',
+        r'{"id": "a", "prompt": "x", "agent_options": {"tools": [@"\ud800"]}}',
+        r'{"id": "a", "prompt": "x", "acceptance": [@"\ud800"]}',
+        r'{"id": "a", "prompt": "x", "gates": [{"name": "g", "run": [@"\ud800"]}]}',
+        r'{"id": "a", "prompt": "x", "gates": [{"name": "g", "run": ["x"], "cwd": @"\ud800"}]}',
+        r'{"id": "a", "run":["x"], "gates": [{"run":["x"], "name":"g", "accepts": [@"\ud800"]}]}',
+        r'{"id": "a", "run":["x"], "gates": [{"run":["x"], "name":"g", "env": {"B": @"\ud800"}}]}',
+    ],
+)
+def test_half_a_character_is_a_fault_with_its_column(line: str):
+    fault = only_fault(line.replace("@", ""))
+    assert (fault.line, fault.column, fault.code) == (1, line.index("@") + 1, "BAD_TEXT")
+    assert "half a character" in fault.message
+    assert fault.hint
+    fault.message.encode()
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"run": ["x", "a\0"]},
+        {"run": ["x"], "prepare": ["\0"]},
+        {"run": ["x"], "env": {"A": "\0"}},
+        {"run": ["x"], "env": {"A\0": "x"}},
+        {"run": ["x"], "gates": [{"name": "g", "run": ["x\0"]}]},
+        {"run": ["x"], "gates": [{"name": "g", "run": ["x"], "cwd": "x\0"}]},
+    ],
+)
+def test_a_nul_in_a_command_or_its_surroundings_is_a_fault(more: dict[str, object]):
+    assert (
+        "NUL" in only_fault({"id": "a"} | more).message
+        or "u0000" in only_fault({"id": "a"} | more).message
+    )
+
+
+def test_a_whole_surrogate_pair_is_a_character_and_retries_have_no_bound():
+    plan = read(r'{"id": "a", "prompt": "\ud83d\ude00", "retries": 1000000000000}')
+    assert plan.tasks[0].prompt == "\U0001f600"
+    assert plan.tasks[0].retries == 10**12
 
 
 def test_two_gates_of_one_name_are_refused():

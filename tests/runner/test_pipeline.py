@@ -1,6 +1,7 @@
 """A plan on a real repository, from its first task to the merged run branch."""
 
 import os
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -377,6 +378,59 @@ def test_a_gate_that_takes_too_long_fails_as_a_timeout_and_is_ended(stage: Any, 
     assert (row.result, row.fail_class) == ("fail", "timeout")
     [told] = played.payloads("gate0.fail")
     assert told["failClass"] == "timeout"
+
+
+def test_a_gate_whose_folder_is_a_link_out_of_the_checkout_fails_and_is_not_started(
+    stage: Any, kit: Any
+) -> None:
+    away = stage.folder / "away"
+    away.mkdir()
+    gate = kit.gate("away", "touch came", cwd="sub")
+    with subprocess.Popen(["sleep", "60"], cwd=away) as stranger:
+        try:
+            played = stage.run(kit.sh("one", f"ln -s {away} sub", gates=[gate], retries=0))
+            assert stranger.poll() is None
+        finally:
+            stranger.kill()
+    assert played.statuses() == {"one": "failed"}
+    [row] = played.gates("one")
+    assert (row.result, row.fail_class) == ("fail", "other")
+    [told] = played.payloads("gate0.fail")
+    assert "'sub' leads out of the checkout" in told["message"]
+    assert list(away.iterdir()) == []
+
+
+def test_a_gate_may_run_in_a_folder_that_is_a_link_inside_the_checkout(
+    stage: Any, kit: Any
+) -> None:
+    gate = kit.gate("inside", "test -e in.txt", cwd="sub")
+    script = "mkdir real; echo 1 > real/in.txt; ln -s real sub"
+    played = stage.run(kit.sh("one", script, gates=[gate]))
+    assert played.statuses() == {"one": "merged"}
+
+
+def test_what_is_made_below_a_state_folder_that_was_there_is_for_its_owner_alone(
+    stage: Any, kit: Any
+) -> None:
+    stage.home.mkdir(mode=0o755)
+    seen = stage.folder / "modes"
+    look = f"stat -c '%a %n' $(find {stage.home}/runs -maxdepth 3 -type d) >> {seen}"
+    script = f"{look}; stat -c '%a %n' {stage.home}/runs/*/attempts/*/feedback.txt >> {seen}"
+    played = stage.run(
+        kit.sh(
+            "one",
+            f"{script} || :; test -e {seen}.2 || {{ : > {seen}.2; exit 1; }}; : > new",
+            retries=1,
+            gates=[kit.gate("look", look)],
+        )
+    )
+    assert played.statuses() == {"one": "merged"}
+    lines = [line.split() for line in seen.read_text().splitlines()]
+    modes = {Path(name).name: mode for mode, name in lines if Path(name).parent.name != "worktrees"}
+    modes = {name: mode for name, mode in modes.items() if "-" not in name}
+    assert modes.keys() >= {"runs", "attempts", "worktrees", "checkouts", "feedback.txt"}
+    assert modes.pop("feedback.txt") == "600"
+    assert set(modes.values()) == {"700"}
 
 
 def test_what_a_gate_leaves_running_is_ended_before_the_next_gate(stage: Any, kit: Any) -> None:

@@ -82,6 +82,7 @@ def test_a_detached_head_is_run_from_and_lands_only_where_somebody_says(
     before = fingerprint(stage.repository)
     played = stage.run(kit.sh("one", "echo 1 > one.txt"))
     assert played.status == ("succeeded", "finished")
+    assert len([notice for notice in played.notices if "HEAD is detached" in notice]) == 1
     assert fingerprint(stage.repository) == before
     with stage.house() as house:
         with pytest.raises(UsageError, match="detached HEAD"):
@@ -372,6 +373,9 @@ def fill(disk: Path) -> Path:
     return ballast
 
 
+NEEDS_ROOM_IN_THE_REPOSITORY = ("leased", "started", "exited", "harvested", "intent")
+"""After ``gated`` the gate's checkout goes, and leaves the room that a ref takes."""
+
 BOUNDARIES = ("leased", "started", "exited", "harvested", "gated", "intent", "ref_moved")
 
 
@@ -387,6 +391,7 @@ def test_a_disk_that_is_full_in_the_middle_loses_nothing(
     else:
         shutil.move(stage.repository, small_disk / "repository")
         stage.repository = small_disk / "repository"
+    is_needed = where == "home" or boundary in NEEDS_ROOM_IN_THE_REPOSITORY
     filled: list[Path] = []
 
     def at(name: str) -> None:
@@ -395,10 +400,8 @@ def test_a_disk_that_is_full_in_the_middle_loses_nothing(
 
     async def act(live: Any) -> None:
         await live.until(lambda: filled)
-        for _ in range(100):
-            if any("stalled" in one for one in live.notices):
-                break
-            await live.pause(0.02)
+        if is_needed:
+            await live.until(lambda: [one for one in live.notices if "stalled" in one])
         await live.pause(0.3)
         filled[0].unlink()
 
@@ -409,13 +412,54 @@ def test_a_disk_that_is_full_in_the_middle_loses_nothing(
             for done in played.payloads("dispatch.done")
             if "errorClass" in done
         )
-        played = stage.resume()
+        first, played = played, stage.resume()
+        played.notices[:0] = first.notices
     told = [*played.notices, *(task.reason for task in played.view.tasks)]
     assert played.status == ("succeeded", "finished"), told
     assert {"one.txt", "two.txt", "three.txt"} <= set(stage.files(played))
     assert len(played.payloads("run.stalled")) == len(played.payloads("run.unstalled"))
     stalls = [notice for notice in played.notices if "stalled" in notice]
     assert len(stalls) == len([notice for notice in played.notices if "going on" in notice])
+    if is_needed:
+        assert stalls
+        assert played.payloads("run.stalled")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may mount")
+def test_a_disk_that_is_full_while_an_agent_works_is_told_and_starts_nothing(
+    stage: Any, kit: Any, small_disk: Path
+) -> None:
+    stage.home = small_disk / "home"
+
+    def notices(live: Any, word: str) -> list[str]:
+        return [one for one in live.notices if word in one]
+
+    async def act(live: Any) -> None:
+        await live.until(lambda: stage.marks() == ["one", "two"])
+        ballast = fill(small_disk)
+        await live.until(lambda: notices(live, "stalled"))
+        (stage.folder / "go-two").touch()
+        await live.pause(0.5)
+        assert stage.marks() == ["one", "two"]
+        ballast.unlink()
+        await live.until(lambda: notices(live, "going on"))
+        await live.until(lambda: "three" in stage.marks())
+        (stage.folder / "go-one").touch()
+
+    def work(name: str) -> str:
+        go = f"{stage.folder}/go-{name}"
+        return f"echo {name} >> {stage.folder}/log; until [ -e {go} ]; do sleep 0.02; done"
+
+    played = stage.run(
+        kit.sh("one", f"{work('one')}; : > one.txt"),
+        kit.sh("two", f"{work('two')}; : > two.txt", retries=2),
+        kit.sh("three", f"echo three >> {stage.folder}/log; echo 3 > three.txt"),
+        act=act,
+    )
+    assert stage.marks()[:2] == ["one", "two"]
+    assert played.statuses()["three"] == "merged"
+    assert len(notices(played, "stalled")) == len(played.payloads("run.stalled")) == 1
+    assert len(notices(played, "going on")) == len(played.payloads("run.unstalled")) == 1
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root may mount")

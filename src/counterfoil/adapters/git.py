@@ -103,13 +103,16 @@ class GitWorkspace:
         return git_merge.move_ref(self._repository, ref, new, old)
 
     def checked_out_at(self, ref: str) -> Path | None:
-        return git_merge.checked_out_at(self._repository, ref)
+        with self._lock.held():  # git cannot list a worktree that another process is making
+            return git_merge.checked_out_at(self._repository, ref)
 
     def patch(self, base: str, commit: str) -> bytes:
         return git_merge.patch(self._repository, base, commit)
 
     def land(self, branch: str, commit: str, message: str) -> str:
-        return git_merge.land(self._repository, branch, commit, message)
+        with self._lock.held():
+            return git_merge.land(self._repository, branch, commit, message)
 
     def worktrees(self) -> Sequence[Path]:
-        return [path for path, _ in git_worktrees.list_worktrees(self._repository)]
+        with self._lock.held():
+            return [path for path, _ in git_worktrees.list_worktrees(self._repository)]

@@ -13,6 +13,7 @@ from typing import IO
 from counterfoil.adapters.git_command import decode
 from counterfoil.adapters.git_repository import Repository, is_full_sha
 from counterfoil.core.errors import GitFailed, RepositoryRefused
+from counterfoil.core.private_folders import make_private
 
 BEING_MADE = "counterfoil is making it"
 

@@ -1,14 +1,17 @@
 """What a plan run was given: its plan, its repository, its base, exactly as recorded."""
 
+import difflib
 from dataclasses import dataclass
 from pathlib import Path
 
+from counterfoil.agents.registry import KNOWN
 from counterfoil.app.house import House
 from counterfoil.core import codec, limits
 from counterfoil.core.errors import Conflict, PlanInvalid, UsageError
 from counterfoil.ledger.values import RunRow
-from counterfoil.plans.model import Plan
-from counterfoil.plans.parser import parse_plan
+from counterfoil.plans.faults import FaultCode
+from counterfoil.plans.model import Fault, Plan, Task
+from counterfoil.plans.parser import parse_plan, refusal
 
 PLAN = "plan"
 BRANCHES = "refs/heads/counterfoil/"
@@ -44,7 +47,36 @@ class RunInput:
 
 def check_plan(path: Path) -> Plan:
     """Read a plan. Raises ``PlanInvalid`` with every fault in ``details["faults"]``."""
-    return parse_plan(read_plan(path), name=path.name)
+    plan = parse_plan(read_plan(path), name=path.name)
+    check_agents(plan, None)
+    return plan
+
+
+def check_agents(plan: Plan, default_agent: str | None) -> None:
+    """Raises ``PlanInvalid`` when a task is for an agent that nobody here knows.
+
+    ``default_agent``: whose the prompt tasks are that name none; None leaves those out.
+    """
+    faults = []
+    for task in plan.tasks:
+        agent = task.agent or (None if task.is_command else default_agent)
+        if agent is not None and agent not in KNOWN:
+            faults.append(_unknown_agent(task, agent))
+    if faults:
+        raise refusal(plan.name, faults)
+
+
+def _unknown_agent(task: Task, agent: str) -> Fault:
+    near = difflib.get_close_matches(agent.casefold(), KNOWN, 1, 0.6)
+    known = f"known agents: {', '.join(sorted(KNOWN))}"
+    return Fault(
+        task.line,
+        1,
+        FaultCode.UNKNOWN_AGENT.value,
+        f"task {task.id!r}: there is no agent named {agent!r}",
+        f"did you mean {near[0]!r}? {known}" if near else known,
+        task.id,
+    )
 
 
 def read_plan(path: Path) -> bytes:

@@ -1,12 +1,13 @@
 """Use cases that drive plan runs: launch, recover, resume."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from counterfoil.app import wiring
 from counterfoil.app.holder import is_gone
 from counterfoil.app.house import House
-from counterfoil.app.plan_inputs import BRANCHES, PLAN, RunInput, plan_of, read_plan
+from counterfoil.app.plan_inputs import BRANCHES, PLAN, RunInput, check_agents, plan_of, read_plan
 from counterfoil.app.run_views import RunView, find, has_ended, view
 from counterfoil.core.errors import Conflict, RepositoryRefused, UsageError
 from counterfoil.ledger import artifacts, holders, runs
@@ -65,10 +66,25 @@ async def drive_new(house: House, request: LaunchRequest, control: Control) -> R
             "the checkout has changes that are not committed: the run starts from HEAD without "
             "them and leaves them alone"
         )
+    if head.branch is None and not request.base:
+        control.notice(
+            f"HEAD is detached: the run starts from {base[:10]}, and `runs land` will want a branch"
+        )
+    check_agents(plan, request.agent or house.settings.agent)
+    _hide_secrets(house, plan, wiring.child_environment(workspace))
     run = await _create(house, request, data, plan, workspace, base, head.branch)
     return await _drive(
         house, run, Driver(run.id, run.holder_id, run.fence), plan, workspace, control
     )
+
+
+def _hide_secrets(house: House, plan: Plan, environment: Mapping[str, str]) -> None:
+    """Have the secrets that the run will hand on known before anything of it is recorded."""
+    redactor = house.ledger.redactor
+    redactor.register_variables(environment)
+    for task in plan.tasks:
+        for variables in (task.env, *(gate.env for gate in task.gates)):
+            redactor.register_variables(variables)
 
 
 async def _create(
@@ -179,7 +195,7 @@ async def _drive(
     given = RunInput.of(house, run)
     settings = house.settings
     environment = wiring.child_environment(workspace)
-    house.ledger.redactor.register_variables(environment)
+    _hide_secrets(house, plan, environment)
     context = RunContext(
         ledger=house.ledger,
         driver=driver,
@@ -195,8 +211,8 @@ async def _drive(
         boundary=control.boundary,
         notice=control.notice,
     )
+    control.on_started(run.id)
     if run.status in (ExecutionStatus.QUEUED, ExecutionStatus.PREPARING):
         await in_thread(workspace.move_ref, context.run_branch, given.base, None)
-    control.on_started(run.id)
     await PlanDriver(context, control, concurrency or given.concurrency).drive()
     return view(house, run.id)

@@ -8,6 +8,7 @@ from pydantic import Field, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from counterfoil.core.errors import SettingInvalid
+from counterfoil.plans.fields import MAX_SECONDS
 
 
 def _default_home() -> Path:
@@ -16,9 +17,14 @@ def _default_home() -> Path:
 
 
 class Settings(BaseSettings):
-    """Every setting is an environment variable of the same name with ``COUNTERFOIL_`` before it."""
+    """Every setting is an environment variable of the same name with ``COUNTERFOIL_`` before it.
 
-    model_config = SettingsConfigDict(env_prefix="COUNTERFOIL_", frozen=True, extra="ignore")
+    A variable that is empty counts as unset.
+    """
+
+    model_config = SettingsConfigDict(
+        env_prefix="COUNTERFOIL_", env_ignore_empty=True, frozen=True, extra="ignore"
+    )
 
     home: Path = Field(
         default_factory=_default_home,
@@ -36,13 +42,25 @@ class Settings(BaseSettings):
         description="full survives power loss; normal survives the process and is faster.",
     )
     task_timeout: float = Field(
-        default=3600.0, gt=0, description="Seconds an attempt may take when its task says nothing."
+        default=3600.0,
+        gt=0,
+        le=MAX_SECONDS,
+        allow_inf_nan=False,
+        description="Seconds an attempt may take when its task says nothing.",
     )
     gate_timeout: float = Field(
-        default=1800.0, gt=0, description="Seconds a gate may take when it says nothing."
+        default=1800.0,
+        gt=0,
+        le=MAX_SECONDS,
+        allow_inf_nan=False,
+        description="Seconds a gate may take when it says nothing.",
     )
     grace: float = Field(
-        default=5.0, gt=0, description="Seconds between asking a process to end and ending it."
+        default=5.0,
+        gt=0,
+        le=3600,
+        allow_inf_nan=False,
+        description="Seconds between asking a process to end and ending it.",
     )
 
     @property

@@ -137,7 +137,7 @@ def show(
 @run_argument
 @click.option(
     "--since",
-    type=click.IntRange(0),
+    type=click.IntRange(0, 2**63 - 1),
     default=0,
     metavar="N",
     help="Only entries after this sequence number.",

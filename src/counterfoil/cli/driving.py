@@ -16,7 +16,14 @@ from counterfoil.cli.next_step import next_step
 from counterfoil.cli.options import opened, run_id
 from counterfoil.cli.tally import Tally
 from counterfoil.cli.tasks_table import time_taken
-from counterfoil.cli.terminal import close_output, console, is_terminal, print_json, say
+from counterfoil.cli.terminal import (
+    close_output,
+    console,
+    is_terminal,
+    print_json,
+    reader_has_gone,
+    say,
+)
 from counterfoil.cli.watch import PAGE, Display, Watcher
 from counterfoil.cli.words import count
 from counterfoil.core.errors import CounterfoilError, Refused
@@ -85,7 +92,7 @@ def drive(ledger: Path | None, shown: Shown, work: Work, *, known_run: str = "")
             _tell_left(error, watcher.run_id, commands)
             raise
         watcher.finish()
-        _close(shown, house, view, watcher.tally, commands)
+        _close(shown, house, view, watcher, commands)
     return exit_codes.of_run(view.run.status, interrupted=driven.interrupted)
 
 
@@ -165,20 +172,27 @@ class _Driven:
         return count(len(open_ones), "attempt")
 
 
-def _close(shown: Shown, house: "House", view: "RunView", tally: Tally, commands: Commands) -> None:
-    """The closing screen or object. That nobody reads it any more changes no outcome."""
+def _close(
+    shown: Shown, house: "House", view: "RunView", watcher: Watcher, commands: Commands
+) -> None:
+    """The closing screen or object. That it cannot be shown changes no outcome."""
+    tally, head = watcher.tally, watcher.head
     try:
         if shown is Shown.JSON:
-            print_json(closing_object(view, tally, commands))
+            print_json(closing_object(view, tally, commands, head))
         else:
-            screens.closing(console(), view, tally, commands, house.ledger.clock.now_us())
+            now = house.ledger.clock.now_us()
+            screens.closing(console(), view, tally, commands, now, head)
             sys.stdout.flush()
-    except BrokenPipeError:
+    except OSError as error:
         close_output()
+        if not reader_has_gone(error):
+            say(f"How {view.run.id} ended cannot be shown here: {error.strerror}")
+            say(f"Look at it with: {commands.show(view.run.id)}")
 
 
-def closing_object(view: "RunView", tally: Tally, commands: Commands) -> dict[str, Any]:
-    """What a program wants to know of a run that is over."""
+def closing_object(view: "RunView", tally: Tally, commands: Commands, head: str) -> dict[str, Any]:
+    """What a program wants to know of a run that is over. ``head``: its journal's, to keep."""
     run = view.run
     tasks: dict[str, Any] = {}
     for task in view.tasks:
@@ -197,6 +211,7 @@ def closing_object(view: "RunView", tally: Tally, commands: Commands) -> dict[st
         "status": run.status,
         "cause": run.cause,
         "branch": view.branch,
+        "head": head,
         "tasks": tasks,
         "next": next_step(view, commands).command,
     }

@@ -11,7 +11,13 @@ import click
 
 from counterfoil import __version__
 from counterfoil.cli.exit_codes import MEANINGS, Exit, of_error
-from counterfoil.cli.terminal import close_output, prepare_streams, say
+from counterfoil.cli.terminal import (
+    close_output,
+    is_full,
+    prepare_streams,
+    reader_has_gone,
+    say,
+)
 from counterfoil.cli.words import harmless, harmless_lines
 from counterfoil.core.errors import CounterfoilError
 
@@ -54,7 +60,9 @@ class CommandLine(click.Group):
     def invoke(self, ctx: click.Context) -> Any:
         try:
             return super().invoke(ctx)
-        except BrokenPipeError:
+        except OSError as error:
+            if not reader_has_gone(error):
+                raise
             close_output()
             return Exit.NO_READER
 
@@ -91,6 +99,10 @@ def _ended(command: Callable[[], Any]) -> Exit:
         code = command()
         sys.stdout.flush()
     except BaseException as error:
+        if isinstance(error, OSError):
+            close_output()
+            if reader_has_gone(error):
+                return Exit.NO_READER
         return told(error)
     return Exit(code or 0)
 
@@ -110,6 +122,10 @@ def told(error: BaseException) -> Exit:
         case CounterfoilError():
             _tell(error.message, error.hint)
             return of_error(error)
+        case OSError() if is_full(error):
+            where = f" to {error.filename}" if error.filename else ""
+            _tell(f"writing{where} failed: {error.strerror}", "make room there and try again")
+            return Exit.SURROUNDINGS
         case click.UsageError(ctx=click.Context() as ctx) if isinstance(error, _NO_ARGUMENTS):
             say(ctx.get_help())
             return Exit.USAGE

@@ -47,13 +47,17 @@ MOST_TASKS = 500
 INTERRUPTED = "It was interrupted; the work of its attempts is kept."
 
 
-def closing(out: "Console", view: "RunView", tally: Tally, commands: Commands, now: int) -> None:
+def closing(
+    out: "Console", view: "RunView", tally: Tally, commands: Commands, now: int, head: str = ""
+) -> None:
     """What happened, where the work and the logs are, and the one command to go on with."""
     out.print()
     _headline(out, view, now)
     _tasks(out, view, tally, now)
     out.print()
     _places(out, view)
+    if head:
+        _labelled(out, "Head", head, "  (keep it elsewhere; `counterfoil verify` takes it)")
     _labelled(out, "Logs", log_command(view, commands))
     step = next_step(view, commands)
     _labelled(out, "Next", step.command, f"  ({step.meaning})")

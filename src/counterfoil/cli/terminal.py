@@ -1,7 +1,9 @@
 """How output reaches a terminal, a pipe or a file: never a crash, never a stray escape code."""
 
+import errno
 import json
 import os
+import stat
 import sys
 from typing import IO, TYPE_CHECKING, Any
 
@@ -14,11 +16,26 @@ WIDTH_OF_FILES = 160
 
 
 def prepare_streams() -> None:
-    """Characters that the terminal's encoding lacks are spelled out instead of raising."""
+    """Characters that the terminal's encoding lacks are spelled out instead of raising.
+
+    A stream that was closed before the start leads nowhere.
+    """
+    if None in (sys.stdin, sys.stdout, sys.stderr):
+        _occupy_closed()
     for stream in (sys.stdout, sys.stderr):
         reconfigure = getattr(stream, "reconfigure", None)
         if reconfigure is not None:
             reconfigure(errors="backslashreplace")
+
+
+def _occupy_closed() -> None:
+    """Put /dev/null where streams were closed, lest the next opened file become one of them."""
+    while (nowhere := os.open(os.devnull, os.O_RDWR)) <= 2:
+        os.set_inheritable(nowhere, True)
+    os.close(nowhere)
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115 - for good
 
 
 def is_terminal(stream: IO[str]) -> bool:
@@ -87,6 +104,26 @@ def say(text: str) -> None:
         sys.stderr.flush()
     except OSError:
         return
+
+
+def reader_has_gone(error: OSError) -> bool:
+    """Whether output failed because nobody is there: a closed pipe, or a terminal that hung up."""
+    if isinstance(error, BrokenPipeError):
+        return True
+    return error.errno == errno.EIO and error.filename is None and _leads_to_a_device()
+
+
+def _leads_to_a_device() -> bool:
+    """A terminal that hung up is still a device, while ``isatty`` denies it."""
+    try:
+        return stat.S_ISCHR(os.fstat(1).st_mode)
+    except OSError:
+        return False
+
+
+def is_full(error: OSError) -> bool:
+    """Whether there is no room for what was to be written."""
+    return error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 def close_output() -> None:

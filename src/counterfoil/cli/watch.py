@@ -3,7 +3,6 @@
 The run is driven elsewhere: a terminal that is slow, stopped or gone never holds it up.
 """
 
-import contextlib
 import queue
 import threading
 from collections.abc import Callable, Sequence
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from counterfoil.cli.sentences import payload_of
 from counterfoil.cli.tally import Tally
+from counterfoil.cli.words import harmless
 from counterfoil.core.clock import Clock
 from counterfoil.core.errors import CounterfoilError
 from counterfoil.ledger.values import EntryRow
@@ -24,6 +24,9 @@ PERIOD_SECONDS = 0.25
 
 SHARE = 5
 """A look that takes long is followed by a wait of so many times that, to leave room to the run."""
+
+LONGEST_SECONDS = 2.0
+"""How long that wait is at most: one look that was held up leaves no view that stands still."""
 
 
 class Source(Protocol):
@@ -64,6 +67,16 @@ class Watcher:
         self._thread: threading.Thread | None = None
         self._outdated = True
         self._deaf = False
+        self._stumbles: set[str] = set()
+        self._last: EntryRow | None = None
+
+    @property
+    def head(self) -> str:
+        """The cursor of the last entry that was read: what `verify --head` takes."""
+        from counterfoil.ledger.journal import Cursor
+
+        last = self._last
+        return "" if last is None else str(Cursor(last.stream, last.seq, last.hash))
 
     def skip_past(self, run_id: str) -> None:
         """Count what happened before, without showing it."""
@@ -96,7 +109,7 @@ class Watcher:
             began = self._clock.monotonic()
             self._look()
             took = self._clock.monotonic() - began
-            self._wake.wait(max(PERIOD_SECONDS, SHARE * took))
+            self._wake.wait(min(max(PERIOD_SECONDS, SHARE * took), LONGEST_SECONDS))
             self._wake.clear()
         self._look()
         self._guard(self._display.close)
@@ -106,27 +119,39 @@ class Watcher:
         self._guard(self._tell_notices)
         entries: list[EntryRow] = []
         view = None
-        with contextlib.suppress(CounterfoilError):
-            entries = self._new_entries()
-            self._outdated = self._outdated or bool(entries)
+        try:
+            self._read_new(entries)
             if self._views and self._outdated:
                 view = self._source.view(self.run_id)
                 self._outdated = False
+        except CounterfoilError:
+            pass
+        except Exception as error:  # an error of ours must not leave a view that stands still
+            self._stumble(error)
         self._guard(lambda: self._display.show(entries, view, self.tally))
 
-    def _new_entries(self) -> list[EntryRow]:
-        found: list[EntryRow] = []
+    def _read_new(self, found: list[EntryRow]) -> None:
+        """Add what is new, page by page: what was read before an error is shown all the same."""
         while page := self._source.entries(self.run_id, self._since):
-            self._count(page)
             found.extend(page)
+            self._outdated = True
+            self._count(page)
             if len(page) < PAGE:
-                break
-        return found
+                return
 
     def _count(self, entries: Sequence[EntryRow]) -> None:
+        self._last = entries[-1]
+        self._since = self._last.seq
         for entry in entries:
             self.tally.add(entry.kind, payload_of(entry))
-        self._since = entries[-1].seq
+
+    def _stumble(self, error: Exception) -> None:
+        """Say an unexpected error once; the next look may fare better."""
+        said = f"The view stumbled: unexpected {type(error).__name__}: {error}"
+        if said not in self._stumbles:
+            self._stumbles.add(said)
+            self._notices.put(harmless(said))
+            self._guard(self._tell_notices)
 
     def _tell_notices(self) -> None:
         while not self._notices.empty():
@@ -140,3 +165,5 @@ class Watcher:
             act()
         except OSError:
             self._deaf = True
+        except Exception as error:
+            self._stumble(error)

@@ -8,6 +8,7 @@ fails, nothing of the value is kept but its size, hash and names.
 import dataclasses
 import hashlib
 import json
+import re
 import threading
 from collections.abc import Iterable, Mapping
 from enum import Enum
@@ -32,6 +33,8 @@ __all__ = ["BLANKED", "RULESET", "Redactor"]
 BLANKED = "[REDACTED]"
 
 _SHORTEST_TEXT = 6
+_SECRET_VARIABLE = re.compile(r"(PASSWORD|PASSWD|SECRET_KEY_BASE)$|_(KEY|PAT|PASS|PWD)$")
+_SHORTEST_KEY = 12
 _SHORTEST_PATTERN = 16
 _CACHED_NAME = 100
 
@@ -51,9 +54,14 @@ class Redactor:
                 self._known = KnownSecrets(wanted)
 
     def register_variables(self, variables: Mapping[str, str]) -> None:
-        """Register the values of those environment variables whose names say that they are one."""
+        """Register the values of those environment variables whose names say that they are one.
+
+        More names count here than for the keys of a value: in an environment ``STRIPE_KEY`` is
+        a secret, unless what it holds is short or the path of a file.
+        """
         for name, value in variables.items():
-            if is_sensitive(name):
+            named = _SECRET_VARIABLE.search(name) and len(value) >= _SHORTEST_KEY
+            if is_sensitive(name) or (named and not value.startswith("/")):
                 self.register(value)
 
     @property

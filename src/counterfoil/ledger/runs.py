@@ -50,8 +50,11 @@ def create(unit: Unit, scope: Scope, new: NewRun) -> RunRow | Refusal:
     """
     if new.input.inline is None and new.input_artifact_id is None:
         raise ValueError("the run's input is too large for its row and is not stored")
-    if new.run_key is not None and open_with_key(unit.connection, scope, new.run_key):
-        return Refusal(RefusalCode.CONFLICT, f"an unfinished run has the key {new.run_key!r}")
+    open_one = open_with_key(unit.connection, scope, new.run_key) if new.run_key else None
+    if open_one is not None:
+        return Refusal(
+            RefusalCode.CONFLICT, f"{open_one.id} has the key {new.run_key!r} and is not finished"
+        )
     run_id = unit.ids.new(RUN)
     lineage_root_id = _lineage_root(run_id, new)
     values = {

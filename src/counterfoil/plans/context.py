@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from counterfoil.ledger.record import Ledger
 from counterfoil.ledger.runs import Driver
 from counterfoil.plans.folders import RunFolder
-from counterfoil.plans.model import Plan
+from counterfoil.plans.model import Plan, Task
 from counterfoil.ports.agent import Agent
 from counterfoil.ports.executor import Executor
 from counterfoil.ports.workspace import Workspace
@@ -52,6 +52,10 @@ class RunContext:
     @property
     def run_id(self) -> str:
         return self.driver.run_id
+
+    def heading(self, task: Task) -> str:
+        """A task's title as the first line of a commit: what a commit says is recorded too."""
+        return self.ledger.redactor.text(task.title)
 
     def pin(self, attempt_id: str) -> str:
         """The ref that keeps an attempt's work."""

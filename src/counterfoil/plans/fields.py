@@ -14,6 +14,7 @@ MAX_SECONDS = 31_536_000
 """One year: the longest time limit that a plan may ask for."""
 
 _DRIVE = re.compile(r"[A-Za-z]:[\\/]|\\\\")
+_SURROGATE = re.compile("[\ud800-\udfff]")
 _ARGV_HINT = 'write an argv list such as ["make", "test"]'
 
 
@@ -127,8 +128,10 @@ class Fields:
             return None
         return float(value)
 
-    def whole(self, name: str, code: FaultCode, least: int | None = None) -> int | None:
-        """A whole number, not below ``least``."""
+    def whole(
+        self, name: str, code: FaultCode, least: int | None = None, most: int | None = None
+    ) -> int | None:
+        """A whole number, not below ``least`` and not above ``most``."""
         value = self.values.get(name)
         if value is None:
             return None
@@ -137,6 +140,9 @@ class Fields:
             return None
         if least is not None and value < least:
             self._wrong(name, code, f"{least} or more")
+            return None
+        if most is not None and value > most:
+            self._wrong(name, code, f"{most} or less")
             return None
         return value
 
@@ -165,6 +171,32 @@ class Fields:
             elif "\0" in value:
                 self.fault(("env", key), code, f"`env` gives {key!r} a value with a NUL")
         return found
+
+    def refuse_halves(self, *names: str) -> None:
+        """Refuse texts in these fields, at any depth, that hold half a surrogate pair.
+
+        Only an escape can bring one in, and nothing can take it: no file, no argv, no terminal.
+        """
+        if "\\ud" in self.line.text.lower():
+            for name in names:
+                self._refuse_halves((name,), self.values.get(name))
+
+    def _refuse_halves(self, path: Path, value: object) -> None:
+        if isinstance(value, str):
+            if half := _SURROGATE.search(value):
+                self._half(path, f"holds {shown(half[0])}, half a character")
+        elif isinstance(value, list):
+            for place, entry in enumerate(value):
+                self._refuse_halves((*path, place), entry)
+        elif isinstance(value, dict):
+            for key, entry in value.items():
+                if half := _SURROGATE.search(key):
+                    self._half((*path, key), f"has a name with {shown(half[0])}, half a character")
+                self._refuse_halves((*path, key), entry)
+
+    def _half(self, path: Path, what: str) -> None:
+        hint = "write the character itself, or both halves of its surrogate pair"
+        self.fault(path, FaultCode.BAD_TEXT, f"`{path[0]}` {what}", hint)
 
     def inside(self, path: Path, name: str, value: str) -> None:
         """Refuse a path that is absolute or climbs with ``..``."""

@@ -51,7 +51,7 @@ class RunFolder:
 
 def remove_raw_output(folder: Path) -> None:
     """The raw output is the one place before redaction: it goes once it is harvested."""
-    for name in ("stdout", "stderr", "stdin", "spec.json", "feedback.txt"):
+    for name in ("stdout", "stderr", "stdin", "spec.json", "exit.json", "feedback.txt"):
         (folder / name).unlink(missing_ok=True)
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from counterfoil.core import codec
 from counterfoil.core.private_folders import make_private
+from counterfoil.core.redaction import Redactor
 from counterfoil.ledger import artifacts, gates
 from counterfoil.ledger.artifacts import Stored
 from counterfoil.ledger.gates import Judged
@@ -20,8 +21,9 @@ from counterfoil.plans.control import Control
 from counterfoil.plans.folders import GATES, remove_raw_output
 from counterfoil.plans.model import Gate, Task
 from counterfoil.plans.patience import Patience, disk_full, in_thread
+from counterfoil.plans.said import redacted_tail
 from counterfoil.plans.verdict import KEEPER
-from counterfoil.plans.watch import Watch, start_with_room, sweep, tail_bytes
+from counterfoil.plans.watch import Watch, start_with_room, sweep
 from counterfoil.ports.executor import ExitCause, ExitRecord, LaunchSpec
 from counterfoil.ports.workspace import Merged
 
@@ -144,7 +146,7 @@ class GateKeeper:
             await in_thread(remove_raw_output, folder)
             return None
         self.context.boundary("gated")
-        said = await in_thread(_output, folder)
+        said = await in_thread(_output, folder, self.context.ledger.redactor)
         judged = self._judged(gate, tree, record, said)
         stored = None
         if said:
@@ -263,6 +265,7 @@ def _was_ended(record: ExitRecord | None) -> bool:
     return record is not None and record.cause is ExitCause.ENDED and record.requested_by != KEEPER
 
 
-def _output(folder: Path) -> bytes:
-    """What the gate said, bounded: its output, then its errors."""
-    return tail_bytes(folder / "stdout") + tail_bytes(folder / "stderr")
+def _output(folder: Path, redactor: Redactor) -> bytes:
+    """What the gate said, bounded and without secrets: its output, then its errors."""
+    streams = (folder / "stdout", folder / "stderr")
+    return b"".join(redacted_tail(stream, redactor) for stream in streams)

@@ -24,8 +24,9 @@ from counterfoil.plans.merging import run_head
 from counterfoil.plans.model import Task
 from counterfoil.plans.patience import Patience, in_thread, stalls
 from counterfoil.plans.preparing import Preparer, Unstarted
+from counterfoil.plans.said import whole_report
 from counterfoil.plans.verdict import FINISHED, KEEPER, Facts, Verdict, judge_attempt
-from counterfoil.plans.watch import Watch, start_with_room, sweep, whole_report
+from counterfoil.plans.watch import Watch, start_with_room, sweep
 from counterfoil.ports.agent import Agent, Brief, ErrorClass, Launch, Report
 from counterfoil.ports.executor import Execution, ExitCause, ExitRecord, LaunchSpec
 from counterfoil.ports.workspace import Harvest, MergeConflict
@@ -50,7 +51,9 @@ class Implementer:
             self._hide_secrets(task)
 
     def _hide_secrets(self, task: Task) -> None:
-        """Have the secrets that the task's agent is given taken out of all that is recorded."""
+        """Have the secrets that the task's agent and gates are given taken out of the record."""
+        for gate in task.gates:
+            self.context.ledger.redactor.register_variables(gate.env)
         try:
             agent = self.context.agents(self.agent_name(task))
         except AgentUnavailable:
@@ -83,7 +86,7 @@ class Implementer:
         after = move.after
         if after is None or not after.candidate:
             return head
-        message = f"{task.title}\n\nThe candidate of {after.id} on the run branch."
+        message = f"{self.context.heading(task)}\n\nThe candidate of {after.id} on the run branch."
         merged = await self.patience.insist(
             lambda: in_thread(workspace.merge, head, after.candidate, message)
         )
@@ -259,7 +262,13 @@ class Implementer:
         if record is None:
             await self.sweep(attempt)
         agent = self.context.agents(attempt.agent)
-        report = await in_thread(whole_report, folder / "stdout", folder / "stderr", agent.reader())
+        report = await in_thread(
+            whole_report,
+            folder / "stdout",
+            folder / "stderr",
+            agent.reader(),
+            self.context.ledger.redactor,
+        )
         if self.patience.wanted_room(record, Path(attempt.worktree)):
             report = replace(report, error_class=report.error_class or ErrorClass.DISK)
         harvest, trouble = await self.harvest(task, attempt)
@@ -280,7 +289,7 @@ class Implementer:
     async def harvest(self, task: Task, attempt: AttemptRow) -> tuple[Harvest | None, str]:
         """The attempt's work pinned under its ref, or why it could not be measured."""
         workspace = self.context.workspace
-        message = f"{task.title}\n\nCounterfoil-Attempt: {attempt.id}"
+        message = f"{self.context.heading(task)}\n\nCounterfoil-Attempt: {attempt.id}"
         try:
             return await self.patience.insist(
                 lambda: in_thread(

@@ -66,7 +66,7 @@ class MergeQueue:
     async def candidate(self, task: Task, attempt: AttemptRow, head: str) -> Merged | MergeConflict:
         """The candidate merged onto the run branch, as an object; no ref moves."""
         message = (
-            f"{task.title}\n\n"
+            f"{self.context.heading(task)}\n\n"
             f"Counterfoil-Run: {self.context.run_id}\n"
             f"Counterfoil-Task: {task.id}\n"
             f"Counterfoil-Attempt: {attempt.id}"

@@ -25,6 +25,7 @@ ALIASES = ("deps", "needs", "dependencies", "dependsOn", "blockedBy")
 """Other names under which tasks say what they depend on."""
 
 MAX_ID_CHARS = 512
+MAX_CONCURRENCY = 256
 MAX_GUESSES = 20
 """How many unknown ids are compared with all known ones: each costs a pass over the plan."""
 
@@ -54,10 +55,15 @@ def parse_plan(data: bytes, *, name: str) -> Plan:
     plan, faults = read_plan(data, name)
     if plan is not None:
         return plan
+    raise refusal(name, faults)
+
+
+def refusal(name: str, faults: Sequence[Fault]) -> PlanInvalid:
+    """The error that tells a plan's faults: the first ones in words, all in ``details``."""
     first = "; ".join(f"line {f.line} column {f.column}: {f.message}" for f in faults[:3])
     more = f"; and {len(faults) - 3:,} more" if len(faults) > 3 else ""
     count = "1 fault" if len(faults) == 1 else f"{len(faults):,} faults"
-    raise PlanInvalid(
+    return PlanInvalid(
         f"{name} has {count}: {first}{more}",
         hint=next((fault.hint for fault in faults if fault.hint), ""),
         details={"faults": [asdict(fault) for fault in faults]},
@@ -172,7 +178,8 @@ def _header(line: Line, findings: Findings) -> tuple[Mapping[str, Any], Terms]:
         )
     fields = Fields(findings, line, value, "the header", ("plan",))
     fields.text("name", FaultCode.BAD_HEADER)
-    fields.whole("concurrency", FaultCode.BAD_CONCURRENCY, least=1)
+    fields.refuse_halves("name")
+    fields.whole("concurrency", FaultCode.BAD_CONCURRENCY, least=1, most=MAX_CONCURRENCY)
     return value, read_terms(fields, Terms())
 
 
@@ -182,6 +189,7 @@ def _entry(line: Line, defaults: Terms, aliases: _Aliases, findings: Findings) -
     fields = Fields(findings, line, line.value, what, task_id=task_id)
     edges = _edges(fields, aliases)
     terms = read_terms(fields, defaults)
+    fields.refuse_halves("title", "prompt", "run", "files", "acceptance")
     title = fields.text("title", FaultCode.BAD_TITLE)
     prompt = fields.text("prompt", FaultCode.BAD_PROMPT)
     run = fields.argv("run", FaultCode.BAD_RUN)

@@ -11,8 +11,9 @@ from counterfoil.plans.folders import PREPARE
 from counterfoil.plans.gating import tail
 from counterfoil.plans.model import Task
 from counterfoil.plans.patience import Patience, in_thread
+from counterfoil.plans.said import redacted_tail
 from counterfoil.plans.verdict import Facts, Verdict, judge_attempt
-from counterfoil.plans.watch import Watch, start_with_room, sweep, tail_bytes
+from counterfoil.plans.watch import Watch, start_with_room, sweep
 from counterfoil.ports.agent import ErrorClass, Report
 from counterfoil.ports.executor import ExitRecord, LaunchSpec
 
@@ -59,7 +60,7 @@ class Preparer:
         record = await self.watch.follow(f"{leased.id}/{PREPARE}", execution, None)
         if record is None:
             await sweep(self.context.executor, leased, worktree)
-        verdict = self._judge(record, await in_thread(_said, execution.folder), worktree)
+        verdict = self._judge(record, await in_thread(self._said, execution.folder), worktree)
         if verdict.outcome is AttemptOutcome.SUCCEEDED:
             return None
         return Unstarted(replace(verdict, message=f"its prepare failed: {verdict.message}"), record)
@@ -69,7 +70,8 @@ class Preparer:
         report = Report(message=said, error_class=trouble)
         return judge_attempt(Facts(record, report, terminal_expected=False, empty=False))
 
-
-def _said(folder: Path) -> str:
-    said = tail_bytes(folder / "stderr").strip() or tail_bytes(folder / "stdout")
-    return tail(said, MESSAGE_LINES, MESSAGE_BYTES)
+    def _said(self, folder: Path) -> str:
+        redactor = self.context.ledger.redactor
+        said = redacted_tail(folder / "stderr", redactor).strip()
+        said = said or redacted_tail(folder / "stdout", redactor)
+        return tail(said, MESSAGE_LINES, MESSAGE_BYTES)

@@ -35,6 +35,7 @@ def read_terms(fields: Fields, defaults: Terms) -> Terms:
     agent = named or defaults.agent
     if agent == defaults.agent:
         options = {**defaults.agent_options, **options}
+    fields.refuse_halves("prepare", "env", "agent", "agent_options")
     prepare = fields.argv("prepare", FaultCode.BAD_PREPARE, may_be_empty=True)
     timeout = fields.seconds("timeout", FaultCode.BAD_TIMEOUT)
     retries = fields.whole("retries", FaultCode.BAD_RETRIES, least=0)
@@ -126,6 +127,7 @@ def _gate(fields: Fields, place: int, entry: object) -> Gate | None:
     for required in ("name", "run"):
         if entry.get(required) is None:
             inner.fault((), bad, f"`{required}` is missing", "a gate needs a name and a run")
+    inner.refuse_halves("name", "run", "cwd", "env", "accepts")
     name = inner.text("name", bad)
     run = inner.argv("run", bad)
     cwd = inner.text("cwd", bad) or "."

@@ -13,18 +13,17 @@ import anyio
 import anyio.to_thread
 
 from counterfoil.core.clock import Clock
-from counterfoil.core.errors import ExecutorError, IntegrityFault, StoreUnavailable
+from counterfoil.core.errors import ExecutorError, IntegrityFault, StaleFence, StoreUnavailable
 from counterfoil.core.limits import MAX_LINE_BYTES
 from counterfoil.core.lines import FileTail, LineFramer
 from counterfoil.ledger.values import AttemptRow
 from counterfoil.plans.control import Control
 from counterfoil.plans.patience import Patience, disk_full, no_room
 from counterfoil.plans.verdict import FINISHED
-from counterfoil.ports.agent import Reader, Report
+from counterfoil.ports.agent import Reader
 from counterfoil.ports.executor import Execution, Executor, ExitRecord, LaunchSpec
 
 LOOK_SECONDS = 0.25
-TAIL_BYTES = 64 * 1024
 
 
 async def start_with_room(executor: Executor, spec: LaunchSpec) -> Execution:
@@ -88,7 +87,8 @@ class Watch:
     async def _mind_room(self, folder: Path) -> None:
         """Stall the run, and have it told, while a living command's folder has no room."""
         while True:
-            with contextlib.suppress(OSError):  # the run is to stop: its keepers wait for room
+            # The run is to stop, or another driver has it: that is not for a watch to tell.
+            with contextlib.suppress(OSError, StaleFence):
                 await self.patience.insist(partial(_find_room, folder))
             await anyio.sleep(LOOK_SECONDS)
 
@@ -139,21 +139,3 @@ class Transcript:
         rest = self._framer.rest()
         if rest is not None:
             self._reader.feed(rest.data)
-
-
-def whole_report(stdout: Path, stderr: Path, reader: Reader) -> Report:
-    """Read a finished execution's output from its start with a fresh reader."""
-    if stdout.exists():
-        Transcript(stdout, reader).finish()
-    return reader.report(tail_bytes(stderr))
-
-
-def tail_bytes(path: Path, most: int = TAIL_BYTES) -> bytes:
-    """The last bytes of a file; none when it is not there."""
-    try:
-        with path.open("rb") as file:
-            file.seek(0, 2)
-            file.seek(max(0, file.tell() - most))
-            return file.read(most)
-    except FileNotFoundError:
-        return b""
