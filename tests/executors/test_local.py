@@ -420,6 +420,23 @@ async def test_a_runner_killed_before_the_record_finds_it_later(
 # Keepers that die
 
 
+async def test_a_worktree_that_was_replaced_by_a_link_leads_no_sweep_elsewhere(
+    executor: Executor, tmp_path: Path, marker: str
+) -> None:
+    elsewhere, link = tmp_path / "elsewhere", tmp_path / "worktree-link"
+    elsewhere.mkdir()
+    link.symlink_to(elsewhere)
+    since = SystemClock().now_us() - 1_000_000
+    other = subprocess.Popen(["sleep", "60"], cwd=elsewhere, start_new_session=True)
+    try:
+        report = await executor.sweep(marker, link, since)
+        assert (report.ended, report.strangers) == ((), ())
+        assert other.poll() is None
+    finally:
+        other.kill()
+        other.wait()
+
+
 async def test_a_killed_keeper_leaves_no_record_and_a_sweep_ends_the_rest(
     executor: Executor, spec: Make, agent: Agent, marked: Callable[[], set[int]],
     tmp_path: Path, worktree: Path, marker: str, until: Until,

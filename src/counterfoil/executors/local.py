@@ -160,7 +160,7 @@ class LocalExecutor:
         """End what an attempt without a keeper left behind, until none is left."""
         search = processes.Search(
             marker=marker,
-            worktree=os.path.realpath(worktree),
+            worktree=_place(worktree),
             since=processes.start_unit(since, self._clock.now_us()),
         )
         end = partial(
@@ -229,6 +229,11 @@ class LocalExecutor:
         for pid, child in list(self._children.items()):
             if child.poll() is not None:
                 self._children.pop(pid, None)
+
+
+def _place(worktree: Path) -> str:
+    """Where a worktree is; a link that its agent has put in its place is not followed."""
+    return str(worktree.parent.resolve() / worktree.name)
 
 
 def _hand_over(home: Folder, spec: LaunchSpec) -> None:
