@@ -81,6 +81,7 @@ class Wake:
         for number in (signal.SIGCHLD, signal.SIGHUP, signal.SIGINT):
             signal.signal(number, self._noted)
         signal.signal(signal.SIGTERM, self._asked)
+        signal.signal(signal.SIGQUIT, signal.SIG_DFL)  # one that was ignored would reach the agent
 
     def wait(self, seconds: float) -> None:
         """Return after so many seconds, or as soon as a signal came."""
