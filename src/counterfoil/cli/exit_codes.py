@@ -59,7 +59,6 @@ BY_ERROR: Mapping[str, Exit] = {
     "MIGRATION_REFUSED": Exit.STORE,
     "INTEGRITY_FAULT": Exit.STORE,
     "ARTIFACT_CORRUPT": Exit.STORE,
-    "LEDGER_ALTERED": Exit.STORE,
 }
 """Every error code of the tree; a test keeps it complete."""
 

@@ -16,8 +16,7 @@
     │   ├── StoreUnavailable      STORE_UNAVAILABLE
     │   └── MigrationRefused      MIGRATION_REFUSED
     ├── IntegrityFault            bytes or chains that are not what was recorded
-    │   ├── ArtifactCorrupt       ARTIFACT_CORRUPT
-    │   └── LedgerAltered         LEDGER_ALTERED
+    │   └── ArtifactCorrupt       ARTIFACT_CORRUPT
     ├── WorkspaceError            git and the working tree
     │   ├── RepositoryRefused     REPOSITORY_REFUSED
     │   ├── RefMoved              REF_MOVED
@@ -130,12 +129,6 @@ class ArtifactCorrupt(IntegrityFault):
     """An artifact's bytes are not what their hash says."""
 
     code = "ARTIFACT_CORRUPT"
-
-
-class LedgerAltered(IntegrityFault):
-    """Rows or entries were changed after they were written."""
-
-    code = "LEDGER_ALTERED"
 
 
 class WorkspaceError(CounterfoilError):
